@@ -73,10 +73,11 @@ from services.api.adapters.agents.past_reads import THE_EVENT, NoSuchMoment, Pas
 from services.api.adapters.conversations.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversations.message_queries import History, MessageQueries
 from services.api.adapters.resource_query_builder import Filter, ResourceQueries, Slice
+from services.api.resources.agents.agents import AGENTS
 from services.api.resources.memory.agent_blocks import IS_ATTACHED
 from services.api.resources.memory.blocks import BLOCKS
 from services.api.resources.memory.passages import OF_AGENT, PASSAGES
-from services.api.v1.agent_documents import AGENTS, ALL_RELATIONSHIPS, TOOLS, document_with
+from services.api.v1.agent_documents import ALL_RELATIONSHIPS, TOOLS, document_with
 from services.groups.adapters.moment_aggregates import GroupMomentAggregates
 from services.memory.adapters import moment_aggregates as memory_aggregates
 from services.tools.adapters.moment_aggregates import ToolMomentAggregates

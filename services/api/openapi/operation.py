@@ -34,13 +34,12 @@ def operation(
     body: type[BaseModel] | None = None,
     streams: bool = False,
     also_takes: tuple[str, ...] = (),
-    status_code: int = 200,
     **options: Any,
 ) -> HTTPRouteHandler:
-    """The decorator of an operation's handler, with the options of Litestar's. `gives` says in
-    words what is answered."""
+    """The decorator of an operation's handler, with the options of Litestar's; the status is 200
+    unless they say otherwise. `gives` says in words what is answered."""
     described = Description(query, body, gives, streams, also_takes)
-    return verb(path, status_code=status_code, opt={"description": described}, **options)
+    return verb(path, **{"status_code": 200, **options}, opt={"description": described})
 
 
 get, put, patch = (

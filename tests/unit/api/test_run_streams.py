@@ -78,4 +78,4 @@ async def test_who_leaves_a_stream_leaves_nothing_behind(reads: int, in_inbox: b
     assert follower.subscription is None
     left = {name: len(delta) for name, delta in scene.bus.network.deltas.items() if delta}
     assert left == {name: count for name, count in subscribed.items() if count}
-    await wait_for("the events are ended", lambda: stream.events.ag_frame is None)
+    await wait_for("the events are ended", lambda: stream.chunks.ag_frame is None)

@@ -302,3 +302,10 @@ class Borrowed:
         if state is None or state.startswith(SERVER_GONE):
             await self.database.drop_broken_connections()
         return StoreUnavailable(str(lost))
+
+
+class DatabaseQueries:
+    """Queries about one subject, on a database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database

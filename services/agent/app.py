@@ -39,7 +39,7 @@ from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
 from libs.eventstore.read_model_replay import ReadModels
 from libs.eventstore.sql_view_cache import CachedView, PostgresView
 from libs.telemetry import metrics
-from services.agent.adapters.all_queries import PostgresQueries, Queries
+from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.callback_poster import CallbackPoster
 from services.agent.adapters.conversation_search import HybridConversationSearch
 from services.agent.adapters.conversation_tools import ConversationTools
@@ -176,7 +176,7 @@ async def open_adapters(runtime: Runtime, settings: Settings) -> Adapters:
     published = PublishedPrices(database, settings.prices)
     await published.sweep()
     service.sweepers.append(published.sweep)
-    return Adapters(queries=PostgresQueries(database), models=models, policies=policies)
+    return Adapters(queries=Queries(database), models=models, policies=policies)
 
 
 async def start_engine(

@@ -15,7 +15,7 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites, Table
-from services.agent.adapters.all_queries import PostgresQueries, Queries
+from services.agent.adapters.all_queries import Queries
 from services.agent.projections import tables as agent
 from services.api.adapters.agents.fleet_queries import FleetQueries
 from services.api.projections import tables as api
@@ -134,7 +134,7 @@ class InMemoryRows:
 class PostgresRows:
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.queries: Queries = PostgresQueries(database)
+        self.queries: Queries = Queries(database)
         self.archives: ArchiveQueries = PostgresArchiveQueries(database)
         self.passages: PassageSearch = PostgresPassageSearch(database)
         self.vectors: MessageVectors = PostgresMessageVectors(database)

@@ -9,7 +9,7 @@ import pytest
 
 from libs.eventstore.connection_pool import Database
 from services.agent.adapters import block_queries
-from services.agent.adapters.block_queries import NOT_SEEN, PostgresBlockQueries
+from services.agent.adapters.block_queries import NOT_SEEN, BlockQueries
 
 BLOCK = "insert into memory.blocks values (%s, 'org-1', now(), %s, %s, %s)"
 
@@ -23,7 +23,7 @@ async def test_blocks_are_seen_in_order_and_together_within_a_bound(
         state = {"value": f"ä{number}" * 3, "description": None, "limit": 9, "read_only": False}
         row = [f"block-{number}", number, f"label-{number}", json.dumps(state)]
         await database.fetch(BLOCK, row)
-    queries = PostgresBlockQueries(database)
+    queries = BlockQueries(database)
     lists = [["block-3", "block-1", "gone", "block-2", "block-4"], ["block-4"], ["gone"]]
     found = await asyncio.gather(*(queries.seen_blocks("org-1", ids) for ids in lists))
     told = [
@@ -55,7 +55,7 @@ async def test_small_blocks_come_in_their_order_as_they_would_one_by_one(
         }
         await database.fetch(BLOCK, [f"block-{number}", number, "human", json.dumps(state)])
     lists = [["block-3", "gone", "block-1"], ["block-2", "block-1"]]
-    queries = PostgresBlockQueries(database)
+    queries = BlockQueries(database)
     found = await queries.seen_by_many([("org-1", ids) for ids in lists])
     monkeypatch.setattr(block_queries, "SMALL_BLOCKS", "select 0, 0, '', 0, '', null, ''")
     assert await queries.seen_by_many([("org-1", ids) for ids in lists]) == found

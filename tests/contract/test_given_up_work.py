@@ -43,7 +43,6 @@ from libs.work.attempt_counts import ATTEMPTS_MAX
 from libs.work.leased_work import LeasedWork
 from libs.work.work_lease import DueWork, WorkLease
 from services.agent.adapters.batch_queries import DueBatchCallback
-from services.agent.adapters.replay_queries import DueReplay
 from services.agent.adapters.run_queries import DueCallback
 from services.agent.adapters.summary_queries import DueSummary
 from services.agent.engine.batches import Batches
@@ -150,7 +149,7 @@ CASES = [
 WORKS: dict[type[LeasedWork[Any]], type[Any]] = {
     BatchCallbacks: DueBatchCallback,
     CallbackSender: DueCallback,
-    RunReplays: DueReplay,
+    RunReplays: DueWork,
     SummaryWriter: DueSummary,
     Firings: DueSchedule,
 }

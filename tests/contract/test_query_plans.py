@@ -22,24 +22,19 @@ from libs.contracts.agent.summaries import SummarisedMessages
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.work.agent_runs import PostgresAgentRunQueries
-from services.agent.adapters.batch_queries import PostgresBatchQueries
-from services.agent.adapters.block_queries import PostgresBlockQueries
-from services.agent.adapters.conversation_queries import PostgresConversationQueries
-from services.agent.adapters.conversation_search import PostgresConversationSearch, Search
-from services.agent.adapters.folder_queries import (
-    PostgresFolderQueries as PostgresSeenFolderQueries,
-)
-from services.agent.adapters.memory_queries import PostgresArchivalMemoryQueries
-from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
-from services.agent.adapters.replay_queries import PostgresReplayQueries
-from services.agent.adapters.routed_message_queries import PostgresRoutedMessageQueries
-from services.agent.adapters.run_queries import (
-    PostgresCallbackQueries,
-    PostgresCalledRunQueries,
-    PostgresRunQueries,
-)
-from services.agent.adapters.summary_queries import PostgresSummaryQueries, WantedMessages
-from services.agent.adapters.tool_queries import PostgresCustomToolQueries, PostgresToolRunQueries
+from services.agent.adapters.batch_queries import BatchQueries
+from services.agent.adapters.block_queries import BlockQueries
+from services.agent.adapters.conversation_queries import ConversationQueries
+from services.agent.adapters.conversation_search import ConversationSearch, Search
+from services.agent.adapters.folder_queries import FolderQueries as SeenFolderQueries
+from services.agent.adapters.memory_queries import ArchivalMemoryQueries
+from services.agent.adapters.reconciliation_queries import AgentQueries, MadeBlock
+from services.agent.adapters.replay_queries import ReplayQueries as OwnReplayQueries
+from services.agent.adapters.routed_message_queries import RoutedMessageQueries
+from services.agent.adapters.run_queries import CallbackQueries, CalledRunQueries, RunQueries
+from services.agent.adapters.summary_queries import SummaryQueries as OwnSummaryQueries
+from services.agent.adapters.summary_queries import WantedMessages
+from services.agent.adapters.tool_queries import CustomToolQueries, ToolRunQueries
 from services.api.adapters.agents.agent_difference_queries import AgentDifferenceQueries
 from services.api.adapters.agents.agent_event_queries import AgentEventQueries
 from services.api.adapters.agents.agent_event_statement import EventFilter
@@ -391,17 +386,17 @@ NEAREST = PassageQuery(
     after=NOW,
 )
 ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
-    PostgresBlockQueries: {
+    BlockQueries: {
         "seen_blocks": lambda queries: queries.seen_blocks(ORG, [BLOCK]),
         "seen_by_many": lambda queries: queries.seen_by_many([(ORG, [BLOCK]), (ORG, [BLOCK])]),
         "labels": lambda queries: queries.labels(ORG, [BLOCK]),
         "attached_block": lambda queries: queries.attached_block(ORG, AGENT, "human"),
     },
-    PostgresArchivalMemoryQueries: {
+    ArchivalMemoryQueries: {
         "archival_memory": lambda queries: queries.archival_memory(ORG, AGENT),
         "archive_owner": lambda queries: queries.archive_owner(ORG, AGENT),
     },
-    PostgresSeenFolderQueries: {
+    SeenFolderQueries: {
         "seen_folders": lambda queries: queries.seen_folders(ORG, AGENT, 1_000),
         "files_named": lambda queries: queries.files_named(ORG, AGENT, ["a/b.txt"]),
         "files_of_agent": lambda queries: queries.files_of_agent(ORG, AGENT, 10),
@@ -419,7 +414,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "folders_of_agent": lambda reads: reads.folders_of_agent(ORG, AGENT),
         "files_of_agents": lambda reads: reads.files_of_agents(ORG, [AGENT]),
     },
-    PostgresAgentQueries: {
+    AgentQueries: {
         "agents_attached_to": lambda queries: queries.agents_attached_to(ORG, BLOCK),
         "lost_blocks": lambda queries: queries.lost_blocks([AGENT]),
         "agents_with_tool": lambda queries: queries.agents_with_tool(ORG, TOOL),
@@ -429,7 +424,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
             [MadeBlock(AGENT, BLOCK, ORG)]
         ),
     },
-    PostgresRunQueries: {
+    RunQueries: {
         "latest_run": lambda queries: queries.latest_run(
             ORG, AGENT, CONVERSATION, "hash", NOW, ["run"]
         ),
@@ -439,7 +434,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "run_of_step": lambda queries: queries.run_of_step(ORG, CONVERSATION, STEP),
         "has_run": lambda queries: queries.has_run(ORG, CONVERSATION, RUN),
     },
-    PostgresBatchQueries: {
+    BatchQueries: {
         "batch_items": lambda queries: queries.batch_items(ORG, BATCH, [1, 2]),
         "busy_agents": lambda queries: queries.busy_agents(ORG, BATCH),
         "left_conversations": lambda queries: queries.left_conversations(ORG, BATCH, None),
@@ -448,12 +443,12 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "run_progress": lambda queries: queries.run_progress(ORG, RUN),
         "run_messages": lambda queries: queries.run_messages(ORG, RUN),
     },
-    PostgresCalledRunQueries: {
+    CalledRunQueries: {
         "call_chain": lambda queries: queries.call_chain(ORG, RUN),
         "waiting_calls": lambda queries: queries.waiting_calls(ORG, RUN),
         "agents_with_tags": lambda queries: queries.agents_with_tags(ORG, ["a"], ["b"], 10),
     },
-    PostgresCustomToolQueries: {
+    CustomToolQueries: {
         "custom_tools": lambda queries: queries.custom_tools(ORG, [TOOL]),
         "tools_of_many": lambda queries: queries.tools_of_many([(ORG, [TOOL])]),
         "custom_tools_named": lambda queries: queries.custom_tools_named(ORG, ["roll_dice"]),
@@ -477,14 +472,14 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "versions": lambda queries: queries.versions([ORG], [MCP_SERVER]),
         "declared_servers": lambda queries: queries.declared_servers(ORG),
     },
-    PostgresToolRunQueries: {
+    ToolRunQueries: {
         "tool_run": lambda queries: queries.tool_run(ORG, TOOL_RUN),
     },
-    PostgresConversationSearch: {
+    ConversationSearch: {
         "search_messages": lambda queries: queries.search_messages(SEARCH),
         "messages_named": lambda queries: queries.messages_named(SEARCH, ["message-1"]),
     },
-    PostgresSummaryQueries: {
+    OwnSummaryQueries: {
         "summarised_messages": lambda queries: queries.summarised_messages(
             ORG, CONVERSATION, WantedMessages(10, since=START)
         ),
@@ -533,7 +528,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "runs_of": lambda reads: reads.runs_of(EVENT_FILTERS[3]),
         "place_of": placed_event,
     },
-    PostgresReplayQueries: {
+    OwnReplayQueries: {
         "run_to_replay": lambda queries: queries.run_to_replay(ORG, "run-1"),
         "history_page_of": lambda queries: queries.history_page_of(ORG, CONVERSATION, 3),
         "custom_tools_at": lambda queries: queries.custom_tools_at(ORG, [TOOL], 10),
@@ -550,7 +545,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "message": lambda reads: reads.message(ORG, "message-1"),
         "messages_of_step": lambda reads: reads.messages_of_step(ORG, RUN, STEP, Slice()),
     },
-    PostgresConversationQueries: {
+    ConversationQueries: {
         "block_states": lambda queries: queries.block_states(ORG, [BLOCK]),
         "isolated_blocks": lambda queries: queries.isolated_blocks(ORG, CONVERSATION),
         "conversations_of": lambda queries: queries.conversations_of(ORG, AGENT, 10),
@@ -641,7 +636,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "subscribers": lambda queries: queries.subscribers(ORG, "news", "s", 8),
         "callers_of": lambda queries: queries.callers_of(ORG, RUN),
     },
-    PostgresRoutedMessageQueries: {
+    RoutedMessageQueries: {
         "routed_progress": lambda queries: queries.routed_progress(ORG, ROUTED),
     },
     CapabilityQueries: {
@@ -700,13 +695,14 @@ MAKING: dict[type, Callable[[Database], Any]] = {
 WHOLE: dict[type, set[str]] = {
     RestoreQueries: {"due_restores", "versions_at"},
     FleetQueries: {"due_fleets", "sweep"},
-    PostgresBatchQueries: {
+    BatchQueries: {
         *("due_batches", "has_open_batches", "open_batches", "due_batch_callbacks"),
     },
-    PostgresCallbackQueries: {"due_callbacks"},
-    PostgresSummaryQueries: {"due_summaries"},
-    PostgresReplayQueries: {"due_replays", "open_replays", "lost_replays"},
-    PostgresRunQueries: {"orphaned_runs"},
+    CallbackQueries: {"due_callbacks"},
+    ConversationQueries: {"waiting_approvals", "paused_conversations"},
+    OwnSummaryQueries: {"due_summaries"},
+    OwnReplayQueries: {"due_replays", "open_replays", "lost_replays"},
+    RunQueries: {"orphaned_runs"},
     PostgresOwnToolRunQueries: {"orphaned_runs"},
     DeletedAgents: {"last_event"},
     PostgresMcpServerQueries: {"due_discoveries"},

@@ -9,7 +9,7 @@ from typing import Any
 from libs.contracts.groups.sleeptime import Review, sleeptime_group
 from libs.eventstore.connection_pool import Database
 from libs.work.work_lease import DueWork
-from services.agent.adapters.memory_queries import PostgresArchivalMemoryQueries
+from services.agent.adapters.memory_queries import ArchivalMemoryQueries
 from services.api.adapters.groups.sleeptime_queries import SleeptimeQueries
 from services.groups.adapters.group_queries import PostgresGroupQueries
 from services.groups.adapters.sleeptime_queries import (
@@ -205,7 +205,7 @@ async def test_an_agent_that_never_got_its_group_gets_one(database: Database) ->
 async def test_a_sleeptime_agent_for_voice_stores_for_the_agent_that_it_reviews(
     database: Database,
 ) -> None:
-    queries = PostgresArchivalMemoryQueries(database)
+    queries = ArchivalMemoryQueries(database)
     await add_group(database, "group-1", "sleeptime", ADA, "agent-other")
     await add_group(database, "group-2", "voice_sleeptime", ADA, SLEEPER)
     assert await queries.archive_owner(ORG, SLEEPER) == ADA

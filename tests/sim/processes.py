@@ -350,7 +350,7 @@ def simulated_adapters() -> Iterator[None]:
     """The wiring of the services finds simulated adapters where it looks for the real ones."""
     with contextlib.ExitStack() as stack:
         for target, name, value in (
-            (agent_app, "PostgresQueries", SimQueries),
+            (agent_app, "Queries", SimQueries),
             (agent_app, "PostgresView", SimView),
             (agent_app, "MemoryTools", SimMemoryTools),
             (agent_app, "providers", lambda _settings, _clock: [me().provider]),

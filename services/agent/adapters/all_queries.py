@@ -1,51 +1,20 @@
-"""All that the agent service reads in SQL, in one object on one database. Who reads only a part
-takes the Protocol of that part."""
+"""All that the agent service reads in SQL, in one object on one database. A caller that reads only
+a part takes the class of that part."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from libs.eventstore.connection_pool import Database
-from services.agent.adapters.batch_queries import BatchQueries, PostgresBatchQueries
-from services.agent.adapters.block_queries import BlockQueries, PostgresBlockQueries
-from services.agent.adapters.conversation_queries import (
-    ApprovalQueries,
-    ConversationQueries,
-    PauseQueries,
-    PostgresApprovalQueries,
-    PostgresConversationQueries,
-    PostgresPauseQueries,
-)
-from services.agent.adapters.conversation_search import (
-    ConversationSearch,
-    PostgresConversationSearch,
-)
-from services.agent.adapters.folder_queries import FolderQueries, PostgresFolderQueries
-from services.agent.adapters.memory_queries import (
-    ArchivalMemoryQueries,
-    PostgresArchivalMemoryQueries,
-)
-from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
-from services.agent.adapters.replay_queries import PostgresReplayQueries, ReplayQueries
-from services.agent.adapters.routed_message_queries import (
-    PostgresRoutedMessageQueries,
-    RoutedMessageQueries,
-)
-from services.agent.adapters.run_queries import (
-    CallbackQueries,
-    CalledRunQueries,
-    PostgresCallbackQueries,
-    PostgresCalledRunQueries,
-    PostgresRunQueries,
-    RunQueries,
-)
-from services.agent.adapters.summary_queries import PostgresSummaryQueries, SummaryQueries
-from services.agent.adapters.tool_queries import (
-    CustomToolQueries,
-    PostgresCustomToolQueries,
-    PostgresToolRunQueries,
-    ToolRunQueries,
-)
+from services.agent.adapters.batch_queries import BatchQueries
+from services.agent.adapters.block_queries import BlockQueries
+from services.agent.adapters.conversation_queries import ConversationQueries
+from services.agent.adapters.conversation_search import ConversationSearch
+from services.agent.adapters.folder_queries import FolderQueries
+from services.agent.adapters.memory_queries import ArchivalMemoryQueries
+from services.agent.adapters.reconciliation_queries import AgentQueries
+from services.agent.adapters.replay_queries import ReplayQueries
+from services.agent.adapters.routed_message_queries import RoutedMessageQueries
+from services.agent.adapters.run_queries import CallbackQueries, CalledRunQueries, RunQueries
+from services.agent.adapters.summary_queries import SummaryQueries
+from services.agent.adapters.tool_queries import CustomToolQueries, ToolRunQueries
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.agents.attached_folders import (
     FILE_TOOL_NAMES,
@@ -61,52 +30,23 @@ from services.agent.domain.prompts.system_prompt import (
 
 
 class Queries(
+    BlockQueries,
+    CustomToolQueries,
     AgentQueries,
-    ApprovalQueries,
     ArchivalMemoryQueries,
     BatchQueries,
-    BlockQueries,
     CallbackQueries,
     CalledRunQueries,
     ConversationQueries,
-    FolderQueries,
     ConversationSearch,
-    PauseQueries,
+    FolderQueries,
     ReplayQueries,
     RoutedMessageQueries,
     RunQueries,
-    CustomToolQueries,
     SummaryQueries,
     ToolRunQueries,
-    Protocol,
 ):
     """All reads of the agent service."""
-
-
-class PostgresQueries(
-    PostgresBlockQueries,
-    PostgresAgentQueries,
-    PostgresApprovalQueries,
-    PostgresArchivalMemoryQueries,
-    PostgresBatchQueries,
-    PostgresCallbackQueries,
-    PostgresCalledRunQueries,
-    PostgresConversationQueries,
-    PostgresFolderQueries,
-    PostgresConversationSearch,
-    PostgresPauseQueries,
-    PostgresReplayQueries,
-    PostgresRoutedMessageQueries,
-    PostgresRunQueries,
-    PostgresCustomToolQueries,
-    PostgresSummaryQueries,
-    PostgresToolRunQueries,
-):
-    """Keeps the contract of `Queries`."""
-
-    def __init__(self, database: Database) -> None:
-        PostgresBlockQueries.__init__(self, database)
-        PostgresCustomToolQueries.__init__(self, database)
 
 
 async def seen_memory(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from libs.contracts.agent.batches import ITEMS_AT_ONCE_MAX, BatchItem
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import DatabaseQueries
 from libs.work.work_lease import DueWork
 
 ACTIVE = ("created", "running")
@@ -99,43 +99,12 @@ class LeftConversation:
     agent_id: str
 
 
-class BatchQueries(Protocol):
+class BatchQueries(DatabaseQueries):
     """The queries of handlers and engine about batches."""
 
     async def due_batches(self, limit: int) -> list[DueWork]:
         """Batches that can be carried on and that nobody carries on, those of each organisation by
         turns: a run has ended, an item can be started, or all have ended."""
-
-    async def has_open_batches(self) -> bool:
-        """Whether any batch has not ended."""
-
-    async def due_batch_callbacks(self, limit: int) -> list[DueBatchCallback]:
-        """The batches whose clients are to be told now that they have ended, and that nobody
-        tells."""
-
-    async def open_batches(self, org: str) -> int:
-        """The number of an organisation's batches that have not ended."""
-
-    async def batch_items(self, org: str, batch_id: str, numbers: list[int]) -> list[StoredItem]:
-        """These items of a batch with their runs, in order."""
-
-    async def busy_agents(self, org: str, batch_id: str) -> set[str]:
-        """Agents of a batch of which as many items run, of all batches, as may at once."""
-
-    async def left_conversations(
-        self, org: str, batch_id: str, numbers: list[int] | None
-    ) -> list[LeftConversation]:
-        """The conversations of these items, or of all, which were made for them and are still
-        there."""
-
-
-class PostgresBatchQueries:
-    """Keeps the contract of `BatchQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def due_batches(self, limit: int) -> list[DueWork]:
         rows = await self.database.fetch(
             DUE_BATCHES,
             {"looked_at": LOOKED_AT_MAX, "of_agent": ITEMS_AT_ONCE_MAX, "limit": limit},
@@ -143,9 +112,12 @@ class PostgresBatchQueries:
         return [DueWork(*row) for row in rows]
 
     async def has_open_batches(self) -> bool:
+        """Whether any batch has not ended."""
         return await self.database.any_row(MAYBE_DUE)
 
     async def due_batch_callbacks(self, limit: int) -> list[DueBatchCallback]:
+        """The batches whose clients are to be told now that they have ended, and that nobody
+        tells."""
         if not await self.database.any_row(MAYBE_CALLBACKS):
             return []
         rows = await self.database.fetch(
@@ -154,12 +126,14 @@ class PostgresBatchQueries:
         return [DueBatchCallback(*row) for row in rows]
 
     async def open_batches(self, org: str) -> int:
+        """The number of an organisation's batches that have not ended."""
         row = await self.database.fetch_one(
             "select count(*) from agent.batches where completed_at is null and org = %s", [org]
         )
         return int(row[0]) if row else 0
 
     async def batch_items(self, org: str, batch_id: str, numbers: list[int]) -> list[StoredItem]:
+        """These items of a batch with their runs, in order."""
         rows = await self.database.fetch(
             "select i.number, i.request, r.status, coalesce(r.stop_reason, ''), r.usage, r.error"
             " from agent.batch_items i left join lateral"
@@ -174,6 +148,7 @@ class PostgresBatchQueries:
         ]
 
     async def busy_agents(self, org: str, batch_id: str) -> set[str]:
+        """Agents of a batch of which as many items run, of all batches, as may at once."""
         rows = await self.database.fetch(
             "select a.agent_id from (select distinct agent_id from agent.batch_items"
             "  where batch_id = %(batch)s and org = %(org)s offset 0) a cross join lateral"
@@ -187,6 +162,8 @@ class PostgresBatchQueries:
     async def left_conversations(
         self, org: str, batch_id: str, numbers: list[int] | None
     ) -> list[LeftConversation]:
+        """The conversations of these items, or of all, which were made for them and are still
+        there."""
         rows = await self.database.fetch(
             "select c.id, i.agent_id from agent.batch_items i cross join lateral"
             " (select id, org from agent.conversations where id = i.conversation_id limit 1) c"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Protocol
 
 from pydantic_core import from_json
 
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import Database, DatabaseQueries
 from libs.eventstore.query_batching import Batched
 from services.agent.domain.prompts.model_context import AttachedBlock
 
@@ -43,24 +42,11 @@ from (
 order by list, place"""
 
 
-class BlockQueries(Protocol):
+class BlockQueries(DatabaseQueries):
     """The queries of prompts, handlers and memory tools about blocks."""
 
-    async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
-        """These blocks as they are now, in this order, without those that are gone."""
-
-    async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
-        """The labels of those of these blocks that are there."""
-
-    async def attached_block(self, org: str, agent_id: str, label: str) -> str | None:
-        """The block of this label that is attached to an agent by now; of several the first."""
-
-
-class PostgresBlockQueries:
-    """Keeps the contract of `BlockQueries`."""
-
     def __init__(self, database: Database) -> None:
-        self.database = database
+        super().__init__(database)
         self.seen = Batched(self.seen_by_many, called=lambda _: "SELECT memory.block_view")
 
     async def seen_by_many(self, wanted: list[tuple[str, list[str]]]) -> list[list[AttachedBlock]]:
@@ -86,9 +72,11 @@ class PostgresBlockQueries:
         return found
 
     async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
+        """These blocks as they are now, in this order, without those that are gone."""
         return await self.seen.answer((org, block_ids)) if block_ids else []
 
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
+        """The labels of those of these blocks that are there."""
         rows = await self.database.fetch(
             "select b.id, b.label from unnest(%s::text[]) as wanted(id) cross join lateral"
             " (select id, label, org from memory.block_view where id = wanted.id limit 1) b"
@@ -98,6 +86,7 @@ class PostgresBlockQueries:
         return dict(rows)
 
     async def attached_block(self, org: str, agent_id: str, label: str) -> str | None:
+        """The block of this label that is attached to an agent by now; of several the first."""
         row = await self.database.fetch_one(
             "select b.id from agent.agents a"
             " cross join unnest(a.block_ids) with ordinality as attached(id, place)"

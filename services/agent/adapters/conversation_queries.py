@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from libs.contracts.agent.conversations import Message
 from libs.contracts.letta.blocks import BlockState
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import DatabaseQueries
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX
 
 # The conversations of some agents, or of all, whose agent is not there. That a name is looked at
@@ -37,6 +36,7 @@ where m.id = any(%(messages)s) and m.conversation_id = %(conversation)s and m.or
 order by m.position, e.version"""
 # How far behind its call such a result is looked for: more than the events of one step.
 BEHIND_MAX = 500
+APPROVALS_SEEN_MAX = PAUSES_SEEN_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,82 +45,6 @@ class LostConversation:
 
     id: str
     org: str
-
-
-class ConversationQueries(Protocol):
-    """The queries of handlers and policies about conversations."""
-
-    async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
-        """Those of these blocks that are there, in this order, whole."""
-
-    async def isolated_blocks(self, org: str, conversation_id: str) -> dict[str, str]:
-        """The copies that stand in a conversation for blocks of its agent, by these."""
-
-    async def conversations_of(self, org: str, agent_id: str, limit: int) -> list[str]:
-        """Conversations of an agent beside its own, so many at most."""
-
-    async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
-        """Conversations of these agents, or of any, whose agent is gone; `SWEPT_MAX` at most."""
-
-    async def recorded_messages(
-        self, org: str, conversation_id: str, message_ids: list[str]
-    ) -> list[Message]:
-        """Those of these messages that clients see in a conversation, as and in the order in which
-        they were recorded."""
-
-
-class PostgresConversationQueries:
-    """Keeps the contract of `ConversationQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
-        rows = await self.database.fetch(
-            "select b.document from unnest(%s::text[]) with ordinality as wanted(id, place)"
-            " cross join lateral"
-            " (select org, document from memory.block_view where id = wanted.id limit 1) b"
-            " where b.org = %s order by wanted.place",
-            [block_ids, org],
-        )
-        return [BlockState.model_validate_json(document) for (document,) in rows]
-
-    async def isolated_blocks(self, org: str, conversation_id: str) -> dict[str, str]:
-        row = await self.database.fetch_one(
-            "select isolated_blocks from agent.conversations where id = %s and org = %s",
-            [conversation_id, org],
-        )
-        return row[0] if row else {}
-
-    async def conversations_of(self, org: str, agent_id: str, limit: int) -> list[str]:
-        rows = await self.database.fetch(
-            "select id from agent.conversations where agent_id = %s and org = %s"
-            " order by created_at limit %s",
-            [agent_id, org, limit],
-        )
-        return [conversation_id for (conversation_id,) in rows]
-
-    async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
-        chosen = "" if agent_ids is None else "c.agent_id = any(%(agents)s) and"
-        rows = await self.database.fetch(
-            LOST_CONVERSATIONS.format(chosen=chosen), {"agents": agent_ids, "limit": SWEPT_MAX}
-        )
-        return [LostConversation(*row) for row in rows]
-
-    async def recorded_messages(
-        self, org: str, conversation_id: str, message_ids: list[str]
-    ) -> list[Message]:
-        """Those of these messages that clients see in a conversation, as they were recorded, each
-        with the hidden results behind it."""
-        wanted = {
-            **{"messages": message_ids, "conversation": conversation_id, "org": org},
-            "behind": BEHIND_MAX,
-        }
-        rows = await self.database.fetch(RECORDED_MESSAGES, wanted)
-        return [Message.model_validate_json(message) for (message,) in rows]
-
-
-APPROVALS_SEEN_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,35 +60,6 @@ class WaitingApproval:
     def until(self) -> datetime:
         """When the deadline passes, as the clock says of the process that asked."""
         return self.requested_at + timedelta(seconds=self.seconds)
-
-
-class ApprovalQueries(Protocol):
-    """The queries of the sweep of approvals."""
-
-    async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
-        """Those that have waited longest, `APPROVALS_SEEN_MAX` at most, with the time that each may
-        wait."""
-
-
-class PostgresApprovalQueries:
-    """Keeps the contract of `ApprovalQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
-        if not await self.database.any_row("agent.approvals"):
-            return []
-        rows = await self.database.fetch(
-            "select conversation_id, org, requested_at from agent.approvals p"
-            " where exists (select from agent.agents a where a.id = p.agent_id)"
-            " order by requested_at limit %s",
-            [APPROVALS_SEEN_MAX],
-        )
-        return [WaitingApproval(id, org, since, seconds_max) for id, org, since in rows]
-
-
-PAUSES_SEEN_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,20 +79,72 @@ class PausedConversation:
         return self.minutes * 60.0
 
 
-class PauseQueries(Protocol):
-    """The queries of the sweep of pauses."""
+class ConversationQueries(DatabaseQueries):
+    """The queries of handlers and policies about conversations."""
+
+    async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
+        """Those of these blocks that are there, in this order, whole."""
+        rows = await self.database.fetch(
+            "select b.document from unnest(%s::text[]) with ordinality as wanted(id, place)"
+            " cross join lateral"
+            " (select org, document from memory.block_view where id = wanted.id limit 1) b"
+            " where b.org = %s order by wanted.place",
+            [block_ids, org],
+        )
+        return [BlockState.model_validate_json(document) for (document,) in rows]
+
+    async def isolated_blocks(self, org: str, conversation_id: str) -> dict[str, str]:
+        """The copies that stand in a conversation for blocks of its agent, by these."""
+        row = await self.database.fetch_one(
+            "select isolated_blocks from agent.conversations where id = %s and org = %s",
+            [conversation_id, org],
+        )
+        return row[0] if row else {}
+
+    async def conversations_of(self, org: str, agent_id: str, limit: int) -> list[str]:
+        """Conversations of an agent beside its own, so many at most."""
+        rows = await self.database.fetch(
+            "select id from agent.conversations where agent_id = %s and org = %s"
+            " order by created_at limit %s",
+            [agent_id, org, limit],
+        )
+        return [conversation_id for (conversation_id,) in rows]
+
+    async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
+        """Conversations of these agents, or of any, whose agent is gone; `SWEPT_MAX` at most."""
+        chosen = "" if agent_ids is None else "c.agent_id = any(%(agents)s) and"
+        rows = await self.database.fetch(
+            LOST_CONVERSATIONS.format(chosen=chosen), {"agents": agent_ids, "limit": SWEPT_MAX}
+        )
+        return [LostConversation(*row) for row in rows]
+
+    async def recorded_messages(
+        self, org: str, conversation_id: str, message_ids: list[str]
+    ) -> list[Message]:
+        """Those of these messages that clients see in a conversation, as and in the order in which
+        they were recorded, each with the hidden results behind it."""
+        wanted = {
+            **{"messages": message_ids, "conversation": conversation_id, "org": org},
+            "behind": BEHIND_MAX,
+        }
+        rows = await self.database.fetch(RECORDED_MESSAGES, wanted)
+        return [Message.model_validate_json(message) for (message,) in rows]
+
+    async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
+        """Those that have waited longest, `APPROVALS_SEEN_MAX` at most, with the time that each may
+        wait."""
+        if not await self.database.any_row("agent.approvals"):
+            return []
+        rows = await self.database.fetch(
+            "select conversation_id, org, requested_at from agent.approvals p"
+            " where exists (select from agent.agents a where a.id = p.agent_id)"
+            " order by requested_at limit %s",
+            [APPROVALS_SEEN_MAX],
+        )
+        return [WaitingApproval(id, org, since, seconds_max) for id, org, since in rows]
 
     async def paused_conversations(self) -> list[PausedConversation]:
         """Those whose pause ends first, `PAUSES_SEEN_MAX` at most."""
-
-
-class PostgresPauseQueries:
-    """Keeps the contract of `PauseQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def paused_conversations(self) -> list[PausedConversation]:
         if not await self.database.any_row("agent.heartbeat_pauses"):
             return []
         rows = await self.database.fetch(

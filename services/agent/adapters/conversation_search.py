@@ -6,7 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from libs.bus.ports import Bus, BusUnavailable
 from libs.contracts.agent.conversations import main_conversation
@@ -14,7 +14,7 @@ from libs.contracts.bus_messages import Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.semantic_message_search import CANDIDATES_MIN, NearestMessages
 from libs.embeddings.rank_fusion import fuse_ranks
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import DatabaseQueries
 from libs.eventstore.text_search import has_text
 from services.agent.adapters.tool_owner_port import Calling
 
@@ -69,23 +69,11 @@ class Search:
     limit: int
 
 
-class ConversationSearch(Protocol):
+class ConversationSearch(DatabaseQueries):
     """The queries of the tool `conversation_search`."""
-
-    async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
-        """Of these messages those that the search is about, whatever they say, in their order."""
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         """Messages of an agent's history, the newest first."""
-
-
-class PostgresConversationSearch:
-    """Keeps the contract of `ConversationSearch`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def search_messages(self, search: Search) -> list[FoundMessage]:
         rows = await self.database.fetch(
             SEARCH,
             {
@@ -102,6 +90,7 @@ class PostgresConversationSearch:
         return [FoundMessage(*row) for row in rows]
 
     async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
+        """Of these messages those that the search is about, whatever they say, in their order."""
         rows = await self.database.fetch(
             NAMED,
             {

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
 
 from libs.contracts.memory.open_file_rendering import FILES_LISTED_MAX, from_line, segments_for
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import DatabaseQueries
 from services.agent.domain.agents.attached_folders import AttachedFile, AttachedFolder
 
 FOLDERS = """
@@ -31,35 +30,11 @@ where file_id = %(file)s and org = %(org)s and last_line >= %(first)s and number
 order by number limit %(segments)s"""
 
 
-class FolderQueries(Protocol):
+class FolderQueries(DatabaseQueries):
     """The queries of prompts and file tools about an agent's folders."""
 
     async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
         """The folders of an agent with their files, and so many characters of those it sees."""
-
-    async def files_named(self, org: str, agent_id: str, names: list[str]) -> list[AttachedFile]:
-        """Those of an agent's files that have these names, with their folder before them."""
-
-    async def files_of_agent(self, org: str, agent_id: str, limit: int) -> list[AttachedFile]:
-        """The files of an agent without their text, those that are open first."""
-
-    async def folder_ids(self, org: str, agent_id: str) -> list[str]:
-        """The folders that an agent sees."""
-
-    async def file_segments(
-        self, org: str, file_id: str, *, first_line: int, after: int, segments: int
-    ) -> list[tuple[int, int, str]]:
-        """The next segments of a file's text from a line on: their number, their first line, and
-        their text."""
-
-
-class PostgresFolderQueries:
-    """Keeps the contract of `FolderQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
         asked = {"org": org, "agent": agent_id}
         found = await self.database.fetch(FOLDERS, asked)
         if not found:
@@ -83,15 +58,18 @@ class PostgresFolderQueries:
         return [*folders[:-1], replace(folders[-1], unlisted=unlisted)]
 
     async def files_named(self, org: str, agent_id: str, names: list[str]) -> list[AttachedFile]:
+        """Those of an agent's files that have these names, with their folder before them."""
         asked = {"org": org, "agent": agent_id, "names": names, "limit": FILES_LISTED_MAX}
         return [AttachedFile(*row) for row in await self.database.fetch(NAMED, asked)]
 
     async def files_of_agent(self, org: str, agent_id: str, limit: int) -> list[AttachedFile]:
+        """The files of an agent without their text, those that are open first."""
         asked = {"org": org, "agent": agent_id, "limit": limit}
         rows = await self.database.fetch(FILES, asked)
         return [AttachedFile(*columns) for *columns, _ in rows]
 
     async def folder_ids(self, org: str, agent_id: str) -> list[str]:
+        """The folders that an agent sees."""
         rows = await self.database.fetch(
             "select folder_id from memory.agent_folder_view where agent_id = %s and org = %s",
             [agent_id, org],
@@ -101,5 +79,7 @@ class PostgresFolderQueries:
     async def file_segments(
         self, org: str, file_id: str, *, first_line: int, after: int, segments: int
     ) -> list[tuple[int, int, str]]:
+        """The next segments of a file's text from a line on: their number, their first line, and
+        their text."""
         asked = {"org": org, "file": file_id, "first": first_line, "after": after}
         return await self.database.fetch(SEGMENTS, {**asked, "segments": segments})

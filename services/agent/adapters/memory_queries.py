@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import DatabaseQueries
 from services.agent.domain.prompts.system_prompt import (
     COUNTED_MAX,
     TAGS_SHOWN_MAX,
@@ -33,24 +31,11 @@ where m.agent_id = %(agent)s and m.org = %(org)s and g.org = %(org)s
 order by g.created_at limit 1"""
 
 
-class ArchivalMemoryQueries(Protocol):
+class ArchivalMemoryQueries(DatabaseQueries):
     """The queries of prompts about archives."""
 
     async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
         """The size of an agent's archives, and their tags."""
-
-    async def archive_owner(self, org: str, agent_id: str) -> str:
-        """The agent in whose archives an agent stores: for a sleeptime agent for voice the one that
-        it reviews, as V1 has it."""
-
-
-class PostgresArchivalMemoryQueries:
-    """Keeps the contract of `ArchivalMemoryQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
         row = await self.database.fetch_one(
             NEWEST,
             {"org": org, "agent": agent_id, "most": COUNTED_MAX + 1, "tags": TAGS_SHOWN_MAX},
@@ -58,5 +43,7 @@ class PostgresArchivalMemoryQueries:
         return ArchivalMemory(row[0], tuple(row[1])) if row else ArchivalMemory()
 
     async def archive_owner(self, org: str, agent_id: str) -> str:
+        """The agent in whose archives an agent stores: for a sleeptime agent for voice the one that
+        it reviews, as V1 has it."""
         row = await self.database.fetch_one(ARCHIVE_OWNER, {"org": org, "agent": agent_id})
         return str(row[0]) if row else agent_id

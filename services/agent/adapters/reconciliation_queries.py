@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import DatabaseQueries
 from services.agent.domain.agents.agent import AgentDesign
 
 SWEPT_MAX = 64
@@ -53,42 +52,18 @@ where aggregate_id = %(agent)s and version <= %(version)s and org = %(org)s
 order by version desc limit 1"""
 
 
-class AgentQueries(Protocol):
+class AgentQueries(DatabaseQueries):
     """The queries of the sweeps of agents and of the policies on deleted blocks and tools."""
-
-    async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
-        """The agents that a block is attached to, although it is gone."""
-
-    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostPart]:
-        """Blocks that are gone and that these agents, or any, still see; `SWEPT_MAX` at most."""
-
-    async def agents_with_tool(self, org: str, tool_id: str) -> list[str]:
-        """The agents that have a tool which a client made."""
-
-    async def lost_tools(self, agent_ids: list[str] | None) -> list[LostPart]:
-        """Tools that were deleted and that these agents, or any, still have; `SWEPT_MAX` at
-        most."""
-
-    async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
-        """Those of these blocks that neither an agent nor a conversation was created with."""
 
     async def configuration_at(self, org: str, agent_id: str, version: int) -> AgentDesign | None:
         """The configuration that an agent had in a version, with the blocks and tools that were
         said with it last; None before it was created."""
-
-
-class PostgresAgentQueries:
-    """Keeps the contract of `AgentQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def configuration_at(self, org: str, agent_id: str, version: int) -> AgentDesign | None:
         values = {"agent": agent_id, "version": version, "org": org}
         text = await self.database.fetch_text(CONFIGURATION_AT, values)
         return AgentDesign.model_validate_json(text) if text else None
 
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
+        """The agents that a block is attached to, although it is gone."""
         rows = await self.database.fetch(
             "select id from agent.agents where block_ids @> array[%(block)s] and org = %(org)s"
             # An import may have brought it back.
@@ -99,6 +74,7 @@ class PostgresAgentQueries:
         return [agent_id for (agent_id,) in rows]
 
     async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostPart]:
+        """Blocks that are gone and that these agents, or any, still see; `SWEPT_MAX` at most."""
         agents = "agent.agents" if agent_ids is None else CHOSEN_AGENTS
         rows = await self.database.fetch(
             f"select a.id, seen.id, a.org from {agents} a, unnest(a.block_ids) as seen(id)"
@@ -110,6 +86,7 @@ class PostgresAgentQueries:
         return [LostPart(*row) for row in rows]
 
     async def agents_with_tool(self, org: str, tool_id: str) -> list[str]:
+        """The agents that have a tool which a client made."""
         rows = await self.database.fetch(
             "select id from agent.agents where custom_tool_ids @> array[%s] and org = %s",
             [tool_id, org],
@@ -117,8 +94,8 @@ class PostgresAgentQueries:
         return [agent_id for (agent_id,) in rows]
 
     async def lost_tools(self, agent_ids: list[str] | None) -> list[LostPart]:
-        """Tools that were deleted and that these agents, or any, still have. What was never made
-        here is none of them: a newer release may bring it along."""
+        """Tools that were deleted and that these agents, or any, still have; `SWEPT_MAX` at most.
+        What was never made here is none of them: a newer release may bring it along."""
         agents = "agent.agents" if agent_ids is None else CHOSEN_AGENTS
         rows = await self.database.fetch(
             f"select a.id, held.id, a.org from {agents} a, unnest(a.custom_tool_ids) as held(id)"
@@ -131,6 +108,7 @@ class PostgresAgentQueries:
         return [LostPart(*row) for row in rows]
 
     async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
+        """Those of these blocks that neither an agent nor a conversation was created with."""
         rows = await self.database.fetch(
             UNCLAIMED_BLOCKS,
             [

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from libs.contracts.agent.run_replays import ReplayedRun
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools.tools import ToolCreated, ToolDeleted
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import DatabaseQueries
 from libs.eventstore.ports import StoredEvent
+from libs.work.work_lease import DueWork
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX
 from services.agent.adapters.tool_queries import custom_tool
 from services.agent.domain.tools.custom_tools import CustomTool
@@ -105,45 +106,11 @@ class RunToReplay:
         return self.status not in ("created", "running")
 
 
-@dataclass(frozen=True, slots=True)
-class DueReplay:
-    """A replay that nobody carries on, or whose run is gone."""
-
-    id: str
-    org: str
-
-
-class ReplayQueries(Protocol):
+class ReplayQueries(DatabaseQueries):
     """The queries of replays."""
 
     async def run_to_replay(self, org: str, run_id: str) -> RunToReplay | None:
         """A run of an organisation; None for one that is not there."""
-
-    async def history_page_of(self, org: str, aggregate_id: str, after: int) -> list[StoredEvent]:
-        """The next events of an aggregate after a version, at most `HISTORY_PAGE_EVENTS_MAX`; the
-        last page is shorter."""
-
-    async def custom_tools_at(self, org: str, tool_ids: list[str], order: int) -> list[CustomTool]:
-        """These tools as they were after the commits up to this one, without those that were gone;
-        one that came later as it was when it came."""
-
-    async def open_replays(self, org: str) -> int:
-        """The number of an organisation's replays that have not ended."""
-
-    async def due_replays(self, of_org: int, limit: int) -> list[DueReplay]:
-        """Replays that nobody carries on; at most `of_org` of each organisation."""
-
-    async def lost_replays(self) -> list[DueReplay]:
-        """Replays whose run is gone; `SWEPT_MAX` at most."""
-
-
-class PostgresReplayQueries:
-    """Keeps the contract of `ReplayQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def run_to_replay(self, org: str, run_id: str) -> RunToReplay | None:
         row = await self.database.fetch_one(RUN, {"org": org, "run": run_id})
         if row is None:
             return None
@@ -157,6 +124,8 @@ class PostgresReplayQueries:
         return RunToReplay(run, status, steps, sorted(gated), sorted(called), is_compaction)
 
     async def history_page_of(self, org: str, aggregate_id: str, after: int) -> list[StoredEvent]:
+        """The next events of an aggregate after a version, at most `HISTORY_PAGE_EVENTS_MAX`; the
+        last page is shorter."""
         rows = await self.database.fetch(
             HISTORY,
             {
@@ -169,6 +138,8 @@ class PostgresReplayQueries:
         return [StoredEvent(*row) for row in rows]
 
     async def custom_tools_at(self, org: str, tool_ids: list[str], order: int) -> list[CustomTool]:
+        """These tools as they were after the commits up to this one, without those that were gone;
+        one that came later as it was when it came."""
         if not tool_ids:
             return []
         rows = await self.database.fetch(
@@ -187,17 +158,20 @@ class PostgresReplayQueries:
         ]
 
     async def open_replays(self, org: str) -> int:
+        """The number of an organisation's replays that have not ended."""
         row = await self.database.fetch_one(
             "select count(*) from agent.run_replays where status = 'running' and org = %s", [org]
         )
         return row[0] if row else 0
 
-    async def due_replays(self, of_org: int, limit: int) -> list[DueReplay]:
+    async def due_replays(self, of_org: int, limit: int) -> list[DueWork]:
+        """Replays that nobody carries on; at most `of_org` of each organisation."""
         if not await self.database.any_row(UNFINISHED):
             return []
         rows = await self.database.fetch(DUE, {"of_org": of_org, "limit": limit})
-        return [DueReplay(*row) for row in rows]
+        return [DueWork(*row) for row in rows]
 
-    async def lost_replays(self) -> list[DueReplay]:
+    async def lost_replays(self) -> list[DueWork]:
+        """Replays whose run is gone; `SWEPT_MAX` at most."""
         rows = await self.database.fetch(LOST, {"limit": SWEPT_MAX})
-        return [DueReplay(*row) for row in rows]
+        return [DueWork(*row) for row in rows]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import DatabaseQueries
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +18,11 @@ class RoutedProgress:
     reason: str = ""
 
 
-class RoutedMessageQueries(Protocol):
+class RoutedMessageQueries(DatabaseQueries):
     """The queries about routed messages."""
 
     async def routed_progress(self, org: str, routed_message_id: str) -> RoutedProgress | None:
         """The state of a routed message, if it was accepted."""
-
-
-class PostgresRoutedMessageQueries:
-    """Keeps the contract of `RoutedMessageQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def routed_progress(self, org: str, routed_message_id: str) -> RoutedProgress | None:
         row = await self.database.fetch_one(
             "select m.status, d.agent_id, d.run_id, coalesce(m.error->>'reason', '')"
             " from groups.routed_message_view m cross join lateral ("

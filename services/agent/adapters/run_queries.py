@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from libs.contracts.agent.runs import CallingRun
-from libs.eventstore.connection_pool import Database
-from libs.work.agent_runs import AgentRunQueries, PostgresAgentRunQueries
+from libs.eventstore.connection_pool import DatabaseQueries
+from libs.work.agent_runs import PostgresAgentRunQueries
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX
 from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 
@@ -57,7 +57,7 @@ class RunOrigin:
     traceparent: str = ""
 
 
-class RunQueries(Protocol):
+class RunQueries(DatabaseQueries):
     """The queries of handlers, the engine and its telemetry about runs."""
 
     async def latest_run(
@@ -71,41 +71,6 @@ class RunQueries(Protocol):
     ) -> str | None:
         """The newest run of a conversation that the same request started, and that is not
         excluded."""
-
-    async def cancelled_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
-        """Those of these runs of these organisations that were cancelled."""
-
-    async def active_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
-        """Those of these runs of these organisations that have not ended."""
-
-    async def orphaned_runs(self, but: list[str]) -> list[Orphan]:
-        """Conversations whose active run no process attempts, without those that are named."""
-
-    async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> RunOrigin | None:
-        """The origin of a run; None for one that is not there."""
-
-    async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
-        """The run of a step; None if the conversation has no such step."""
-
-    async def has_run(self, org: str, conversation_id: str, run_id: str) -> bool:
-        """Whether the conversation has such a run."""
-
-
-class PostgresRunQueries:
-    """Keeps the contract of `RunQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def latest_run(
-        self,
-        org: str,
-        agent_id: str,
-        conversation_id: str,
-        request_hash: str,
-        since: datetime,
-        excluded: list[str],
-    ) -> str | None:
         row = await self.database.fetch_one(
             "select id from agent.runs where agent_id = %s and conversation_id = %s"
             " and request_hash = %s and org = %s"
@@ -115,6 +80,7 @@ class PostgresRunQueries:
         return row[0] if row else None
 
     async def cancelled_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
+        """Those of these runs of these organisations that were cancelled."""
         rows = await self.database.fetch(
             "select r.id from unnest(%s::text[]) as wanted(id) cross join lateral"
             " (select id, org, status from agent.runs where id = wanted.id limit 1) r"
@@ -124,6 +90,7 @@ class PostgresRunQueries:
         return [run_id for (run_id,) in rows]
 
     async def active_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
+        """Those of these runs of these organisations that have not ended."""
         rows = await self.database.fetch(
             "select r.id from unnest(%s::text[]) as wanted(id) cross join lateral"
             " (select id, org, status from agent.runs where id = wanted.id limit 1) r"
@@ -133,15 +100,16 @@ class PostgresRunQueries:
         return [run_id for (run_id,) in rows]
 
     async def orphaned_runs(self, but: list[str]) -> list[Orphan]:
-        """Conversations whose active run no process attempts: its lease has expired, or there is
-        none. A conversation that was deleted meanwhile has no messages and no active run, but its
-        lease is still there and has to be removed."""
+        """Conversations whose active run no process attempts, without those that are named: its
+        lease has expired, or there is none. A conversation that was deleted meanwhile has no
+        messages and no active run, but its lease is still there and has to be removed."""
         if not await self.database.any_row(*MAYBE_ORPHANED):
             return []
         rows = await self.database.fetch(ORPHANED_RUNS, {"limit": SWEPT_MAX, "but": but})
         return [Orphan(*row) for row in rows]
 
     async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> RunOrigin | None:
+        """The origin of a run; None for one that is not there."""
         row = await self.database.fetch_one(
             "select metadata->>'correlation_id', metadata->>'actor', metadata->>'traceparent'"
             " from agent.events where aggregate_id = %s"
@@ -151,6 +119,7 @@ class PostgresRunQueries:
         return RunOrigin(*(value or "" for value in row)) if row else None
 
     async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
+        """The run of a step; None if the conversation has no such step."""
         row = await self.database.fetch_one(
             "select run_id from agent.steps where id = %s and conversation_id = %s and org = %s",
             [step_id, conversation_id, org],
@@ -158,6 +127,7 @@ class PostgresRunQueries:
         return row[0] if row else None
 
     async def has_run(self, org: str, conversation_id: str, run_id: str) -> bool:
+        """Whether the conversation has such a run."""
         row = await self.database.fetch_one(
             "select from agent.runs where id = %s and conversation_id = %s and org = %s",
             [run_id, conversation_id, org],
@@ -208,22 +178,12 @@ class DueCallback:
         return LEASE_PREFIX + self.run_id
 
 
-class CallbackQueries(Protocol):
+class CallbackQueries(DatabaseQueries):
     """The queries of the sender of callbacks."""
 
     async def due_callbacks(self, of_org: int, limit: int) -> list[DueCallback]:
         """The callbacks whose time has come and that nobody sends: of each organisation the first,
         then the second, and at most `of_org`; of each conversation and for each host likewise."""
-
-
-class PostgresCallbackQueries:
-    """Keeps the contract of `CallbackQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def due_callbacks(self, of_org: int, limit: int) -> list[DueCallback]:
-        """The callbacks whose time has come and that nobody sends, by turns."""
         if not await self.database.any_row("agent.callbacks"):
             return []
         rows = await self.database.fetch(
@@ -271,26 +231,11 @@ class CallChain:
     callers: list[CallingRun]
 
 
-class CalledRunQueries(AgentRunQueries, Protocol):
+class CalledRunQueries(PostgresAgentRunQueries):
     """The queries of an agent that calls others."""
 
     async def call_chain(self, org: str, run_id: str) -> CallChain | None:
         """The conversation of a run, and what led to it; None if it is deleted."""
-
-    async def waiting_calls(self, org: str, run_id: str) -> list[WaitingCall]:
-        """A call, and those that have to be answered before it can be."""
-
-    async def agents_with_tags(
-        self, org: str, every: list[str], some: list[str], limit: int
-    ) -> list[str]:
-        """Agents with all of the first tags, and with one at least of the second if there are any;
-        the oldest first."""
-
-
-class PostgresCalledRunQueries(PostgresAgentRunQueries):
-    """Keeps the contract of `CalledRunQueries`."""
-
-    async def call_chain(self, org: str, run_id: str) -> CallChain | None:
         row = await self.database.fetch_one(
             "select r.conversation_id,"
             " (select callers from agent.called_runs where run_id = r.id limit 1)"
@@ -300,6 +245,7 @@ class PostgresCalledRunQueries(PostgresAgentRunQueries):
         return CallChain(row[0], CALLERS.validate_python(row[1] or [])) if row else None
 
     async def waiting_calls(self, org: str, run_id: str) -> list[WaitingCall]:
+        """A call, and those that have to be answered before it can be."""
         rows = await self.database.fetch(
             WAITING_CALLS, {"run_id": run_id, "org": org, "limit": WAITING_CALLS_MAX}
         )
@@ -308,6 +254,8 @@ class PostgresCalledRunQueries(PostgresAgentRunQueries):
     async def agents_with_tags(
         self, org: str, every: list[str], some: list[str], limit: int
     ) -> list[str]:
+        """Agents with all of the first tags, and with one at least of the second if there are any;
+        the oldest first."""
         rows = await self.database.fetch(
             'select id from agent.agents where org collate "C" = %(org)s and not hidden'
             " and tags @> %(every)s::text[]"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from libs.contracts.agent.summaries import MESSAGES_SUMMARISED_MAX, SummarisedMessages
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import DatabaseQueries
 from services.agent.domain.summaries.summary_transcript import HistoryMessage
 
 SUMMARISED_ROLES = ("user", "assistant", "tool")
@@ -62,32 +61,13 @@ class WantedMessages:
     until: datetime | None = None
 
 
-class SummaryQueries(Protocol):
+class SummaryQueries(DatabaseQueries):
     """The queries about summaries."""
 
     async def summarised_messages(
         self, org: str, conversation_id: str, wanted: WantedMessages
     ) -> SummarisedMessages | None:
         """Where the wanted messages of a conversation stand; None if there are none."""
-
-    async def history_page(
-        self, org: str, messages: SummarisedMessages, after: int, limit: int
-    ) -> list[HistoryMessage]:
-        """The next of these messages after a position, so many at most."""
-
-    async def due_summaries(self, of_org: int, limit: int) -> list[DueSummary]:
-        """Summaries that nobody writes; at most `of_org` of each organisation."""
-
-
-class PostgresSummaryQueries:
-    """Keeps the contract of `SummaryQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def summarised_messages(
-        self, org: str, conversation_id: str, wanted: WantedMessages
-    ) -> SummarisedMessages | None:
         row = await self.database.fetch_one(
             EXTENT,
             {
@@ -116,6 +96,7 @@ class PostgresSummaryQueries:
     async def history_page(
         self, org: str, messages: SummarisedMessages, after: int, limit: int
     ) -> list[HistoryMessage]:
+        """The next of these messages after a position, so many at most."""
         rows = await self.database.fetch(
             PAGE,
             {
@@ -135,6 +116,7 @@ class PostgresSummaryQueries:
         return [HistoryMessage(*row) for row in rows]
 
     async def due_summaries(self, of_org: int, limit: int) -> list[DueSummary]:
+        """Summaries that nobody writes; at most `of_org` of each organisation."""
         if not await self.database.any_row(UNFINISHED):
             return []
         rows = await self.database.fetch(DUE, {"of_org": of_org, "limit": limit})

@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic_core import from_json
 
 from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import Database, DatabaseQueries
 from libs.eventstore.query_batching import Batched
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
@@ -39,21 +39,11 @@ TOOLS_BY_NAME = (
 )
 
 
-class CustomToolQueries(Protocol):
+class CustomToolQueries(DatabaseQueries):
     """The queries of prompts and handlers about clients' tools."""
 
-    async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
-        """These tools as they are now, in this order, without those that are gone."""
-
-    async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
-        """The tools of these names that are there."""
-
-
-class PostgresCustomToolQueries:
-    """Keeps the contract of `CustomToolQueries`."""
-
     def __init__(self, database: Database) -> None:
-        self.database = database
+        super().__init__(database)
         self.tools = Batched(self.tools_of_many, called=lambda _: "SELECT tools.tool_view")
 
     async def tools_of_many(self, wanted: list[tuple[str, list[str]]]) -> list[list[CustomTool]]:
@@ -74,9 +64,11 @@ class PostgresCustomToolQueries:
         return found
 
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
+        """These tools as they are now, in this order, without those that are gone."""
         return await self.tools.answer((org, tool_ids)) if tool_ids else []
 
     async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
+        """The tools of these names that are there."""
         rows = await self.database.fetch(TOOLS_BY_NAME, {"org": org, "names": names})
         return await tools_of_rows(rows)
 
@@ -141,20 +133,11 @@ class ToolRunProgress:
     alive: bool
 
 
-class ToolRunQueries(Protocol):
+class ToolRunQueries(DatabaseQueries):
     """The query about a tool run, for the process that waits for it."""
 
     async def tool_run(self, org: str, tool_run_id: str) -> ToolRunProgress | None:
         """A call, if it was begun."""
-
-
-class PostgresToolRunQueries:
-    """Keeps the contract of `ToolRunQueries`."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def tool_run(self, org: str, tool_run_id: str) -> ToolRunProgress | None:
         row = await self.database.fetch_one(
             "select result, alive and status = 'running' from tools.tool_run_view"
             " where id = %s and org = %s",

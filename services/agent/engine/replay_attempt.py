@@ -19,9 +19,8 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.ports import StoredEvent
 from libs.eventstore.unit_of_work import UnitOfWork
-from libs.work.work_lease import WorkLease
+from libs.work.work_lease import DueWork, WorkLease
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.adapters.replay_queries import DueReplay
 from services.agent.domain.agents.agent import Agent, AgentDesign
 from services.agent.domain.replays.live_tools import names_to_approve, why_not_live
 from services.agent.domain.replays.recorded_calls import NOT_RECORDED, RecordedCalls
@@ -63,7 +62,7 @@ class ReplayAttempt:
     def __init__(
         self,
         ports: EnginePorts,
-        lease: WorkLease[DueReplay],
+        lease: WorkLease[DueWork],
         state: RunReplayState,
         recorded: RecordedRun,
         history: RecordedHistory,

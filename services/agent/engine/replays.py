@@ -16,8 +16,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.progress import heartbeats, publish_progress
-from libs.work.work_lease import HANDLED_BY_ENGINE, WorkLease
-from services.agent.adapters.replay_queries import DueReplay
+from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease
 from services.agent.domain.replays.run_replay import RunReplay
 from services.agent.domain.runs.step_results import Failure
 from services.agent.engine.ports import EnginePorts
@@ -31,7 +30,7 @@ REPLAYS_OF_ORG_AT_ONCE_MAX = 4
 ENDED: JsonObject = {"end": True}
 
 
-class RunReplays(LeasedWork[DueReplay]):
+class RunReplays(LeasedWork[DueWork]):
     """The replays that this process carries on."""
 
     name = "replay"
@@ -46,18 +45,18 @@ class RunReplays(LeasedWork[DueReplay]):
         )
         super().__init__(ports, places)
 
-    async def due(self) -> Sequence[DueReplay]:
+    async def due(self) -> Sequence[DueWork]:
         """The replays that nobody carries on."""
         return await self.ports.queries.due_replays(REPLAYS_OF_ORG_AT_ONCE_MAX, REPLAYS_AT_ONCE_MAX)
 
-    async def attempt(self, lease: WorkLease[DueReplay]) -> None:
+    async def attempt(self, lease: WorkLease[DueWork]) -> None:
         """Take a replay to its end, and publish that it has ended."""
         subject = replay_deltas(lease.work.org, lease.work.id)
         async with heartbeats(self.ports.bus, self.ports.clock, subject):
             await self.replay_or_fail(lease)
         await publish_progress(self.ports.bus, subject, ENDED)
 
-    async def replay_or_fail(self, lease: WorkLease[DueReplay]) -> None:
+    async def replay_or_fail(self, lease: WorkLease[DueWork]) -> None:
         """Take a replay to its end, or record why that cannot be done."""
         try:
             await self.replay(lease)
@@ -71,12 +70,12 @@ class RunReplays(LeasedWork[DueReplay]):
             log.exception("%s cannot be carried on", lease.work.id)
             await self.fail(lease, Failure("internal_error", "An unknown error occurred"))
 
-    async def give_up(self, unit: UnitOfWork, work: DueReplay, reason: str) -> None:
+    async def give_up(self, unit: UnitOfWork, work: DueWork, reason: str) -> None:
         """Decide that there is no replay."""
         failure, at = Failure("internal_error", reason), self.ports.clock.now()
         (await unit.load(RunReplay, work.id)).fail(failure, at=at)
 
-    async def replay(self, lease: WorkLease[DueReplay]) -> None:
+    async def replay(self, lease: WorkLease[DueWork]) -> None:
         """Do what is left of a replay. Raises ReplayGone, CannotReplay."""
         replay = await lease.unit().load(RunReplay, lease.work.id)
         if not replay.is_running:
@@ -86,7 +85,7 @@ class RunReplays(LeasedWork[DueReplay]):
         recorded = await history.recorded_run(replay.run, state.from_step)
         await ReplayAttempt(self.ports, lease, state, recorded, history).take_to_its_end()
 
-    async def fail(self, lease: WorkLease[DueReplay], failure: Failure) -> None:
+    async def fail(self, lease: WorkLease[DueWork], failure: Failure) -> None:
         """Record that there is no replay, and why."""
         log.warning("%s: %s", lease.work.id, failure.message)
         at = self.ports.clock.now()

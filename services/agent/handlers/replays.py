@@ -25,7 +25,8 @@ from libs.contracts.bus_messages import (
 from libs.contracts.letta.error_bodies import not_found
 from libs.contracts.letta.model_configs import LLMConfig
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.adapters.replay_queries import DueReplay, RunToReplay
+from libs.work.work_lease import DueWork
+from services.agent.adapters.replay_queries import RunToReplay
 from services.agent.domain.agents.agent import Agent, missing
 from services.agent.domain.conversations.active_run import step_id_of
 from services.agent.domain.replays.live_tools import names_to_approve
@@ -74,7 +75,7 @@ class ReplayHandlers:
         refused = replay.request(command, found.run, llm, at=self.ports.clock.now())
         if refused:
             return refused
-        self.replays.begin_after_commit(DueReplay(replay.id, org), work)
+        self.replays.begin_after_commit(DueWork(replay.id, org), work)
         return Accepted(result={"replay_id": replay.id})
 
     async def refusal_of_one_more(self, org: str) -> Rejected | None:

@@ -8,10 +8,10 @@ from typing import Any
 from libs.contracts.agent.run_replays import ReplayedRun
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import StoredEvent
+from libs.work.work_lease import DueWork
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX
 from services.agent.adapters.replay_queries import (
     HISTORY_PAGE_EVENTS_MAX,
-    DueReplay,
     RunToReplay,
 )
 from services.agent.domain.tools.custom_tools import CustomTool
@@ -65,7 +65,7 @@ class InMemoryReplayQueries:
     async def open_replays(self, org: str) -> int:
         return sum(row["status"] == "running" for row in self.rows("run_replays", org=org))
 
-    async def due_replays(self, of_org: int, limit: int) -> list[DueReplay]:
+    async def due_replays(self, of_org: int, limit: int) -> list[DueWork]:
         leases, clock = self.database.schema("agent").leases, self.database.clock()
         held = {key for key, lease in leases.items() if lease.expires_at >= clock}
         places: Counter[str] = Counter()
@@ -75,13 +75,13 @@ class InMemoryReplayQueries:
                 places[row["org"]] += 1
                 placed.append((places[row["org"]], row))
         placed.sort(key=lambda entry: entry[0])
-        due = [DueReplay(row["id"], row["org"]) for place, row in placed if place <= of_org]
+        due = [DueWork(row["id"], row["org"]) for place, row in placed if place <= of_org]
         return due[:limit]
 
-    async def lost_replays(self) -> list[DueReplay]:
+    async def lost_replays(self) -> list[DueWork]:
         runs = {(row["id"], row["org"]) for row in self.rows("runs")}
         return [
-            DueReplay(row["id"], row["org"])
+            DueWork(row["id"], row["org"])
             for row in self.rows("run_replays")
             if (row["run_id"], row["org"]) not in runs
         ][:SWEPT_MAX]

@@ -70,8 +70,12 @@ from services.agent.handlers import Handlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.policies.delete_conversations import ORPHANING_EVENTS, DeleteConversations
 from services.agent.policies.delete_replays import RUN_LOSING_EVENTS, DeleteReplays
-from services.agent.policies.detach_deleted_blocks import BLOCK_GIVING_EVENTS, detach_deleted_blocks
-from services.agent.policies.detach_deleted_tools import TOOL_GIVING_EVENTS, detach_deleted_tools
+from services.agent.policies.detach_deleted_resources import (
+    BLOCK_GIVING_EVENTS,
+    TOOL_GIVING_EVENTS,
+    detach_deleted_blocks,
+    detach_deleted_tools,
+)
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from services.agent.projections import READ_MODELS, project
 from services.agent.settings import (

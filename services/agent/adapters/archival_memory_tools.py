@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from libs.bus.ports import Bus, Clock, request_as_service
-from libs.contracts.bus_messages import Command, Rejected
+from libs.bus.ports import Bus, Clock
+from libs.contracts.bus_messages import Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.archives import (
     EMBEDDING_SECONDS_MAX,
@@ -22,10 +22,9 @@ from libs.contracts.memory.archives import (
     SearchPassages,
 )
 from libs.contracts.time_range_parsing import in_zone
-from libs.eventstore import failpoints
 from services.agent.adapters.block_commands import cause_of
-from services.agent.adapters.lenient_date_parsing import FORMS, TEXT_CHARS_MAX, Reader
-from services.agent.adapters.tool_owner_port import Calling, Runner, error
+from services.agent.adapters.lenient_date_parsing import Reader
+from services.agent.adapters.tool_owner_port import Calling, Runner, error, send_command
 from services.agent.domain.runs.step_results import ToolResult
 
 FOUND_DEFAULT = 5
@@ -56,7 +55,7 @@ class ArchivalMemoryTools:
     same id: done twice, it has the effect of once."""
 
     def __init__(self, bus: Bus, clock: Clock) -> None:
-        self.bus = bus
+        self.send = partial(send_command, bus, seconds_max=EMBEDDING_SECONDS_MAX)
         self.clock = clock
 
     def runners(self) -> Mapping[str, Runner]:
@@ -87,7 +86,9 @@ class ArchivalMemoryTools:
         """Find texts in the agent's archives, the best first."""
         wanted = ArchivalMemorySearch.model_validate_json(calling.call.arguments)
         zone = ZoneInfo(calling.design.config.timezone)
-        bounds = self.bounds(wanted, zone)
+        start, end = wanted.start_datetime, wanted.end_datetime
+        names = ("start_datetime", "end_datetime")
+        bounds = Reader(self.clock.now(), zone).span(start, end, names)
         if isinstance(bounds, str):
             return error(bounds)
         if not wanted.query.strip():
@@ -110,36 +111,6 @@ class ArchivalMemoryTools:
         found = FoundPassages.model_validate(reply.result).passages
         shown = [shown_to_model(passage.fields, zone) for passage in found[begin:]]
         return ToolResult("success", to_json(shown).decode() if shown else "No results found.")
-
-    def bounds(
-        self, wanted: ArchivalMemorySearch, zone: ZoneInfo
-    ) -> tuple[datetime | None, datetime | None] | str:
-        """From when to when, or what is wrong, written for the model."""
-        reader = Reader(self.clock.now(), zone)
-        found: list[datetime | None] = []
-        for name, place in (("start_datetime", 0), ("end_datetime", 1)):
-            text = getattr(wanted, name) or ""
-            meant = reader.read_span(text)
-            if meant is None:
-                shown = text[:TEXT_CHARS_MAX]
-                return f"`{name}` is '{shown}', which is no time that is understood. Use {FORMS}."
-            found.append(meant[place])
-        after, before = found
-        if after and before and after > before:
-            return (
-                f"`start_datetime` ({after.isoformat()}) is after `end_datetime`"
-                f" ({before.isoformat()}): give the earlier one as `start_datetime`."
-            )
-        return after, before
-
-    async def send(self, calling: Calling, command: Command) -> Any:
-        """The reply to a command that a call asks for."""
-        failpoints.reach("during_tool")
-        command_id = derived_id("cmd", calling.step_id, calling.call.id)
-        caused = calling.context.follow_up(command_id)
-        return await request_as_service(
-            self.bus, command, caused, seconds_max=EMBEDDING_SECONDS_MAX
-        )
 
 
 def shown_to_model(fields: Mapping[str, Any], zone: ZoneInfo) -> dict[str, Any]:

@@ -3,21 +3,20 @@ commands, with the same ids: done twice, they have the effect of once."""
 
 from __future__ import annotations
 
-from libs.bus.ports import Bus, request_as_service
-from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.deterministic_ids import derived_id
+from functools import partial
+
+from libs.bus.ports import Bus
 from libs.contracts.memory.blocks import Cause
 from libs.contracts.prompt_escaping import unquote_label
-from libs.eventstore import failpoints
 from services.agent.adapters.block_queries import BlockQueries
-from services.agent.adapters.tool_owner_port import Calling
+from services.agent.adapters.tool_owner_port import Calling, send_command
 
 
 class BlockCommands:
     """Finds blocks by what a model calls them, and sends commands about them."""
 
     def __init__(self, bus: Bus, queries: BlockQueries) -> None:
-        self.bus = bus
+        self.send = partial(send_command, bus)
         self.queries = queries
 
     async def by_label(self, calling: Calling) -> dict[str, str]:
@@ -26,12 +25,6 @@ class BlockCommands:
         # Two blocks may get one label in the same moment (ADR 20): the one attached first counts.
         order = [block_id for block_id in calling.design.block_ids if block_id in labels]
         return {labels[block_id]: block_id for block_id in reversed(order)}
-
-    async def send(self, calling: Calling, command: Command, *part: str) -> Accepted | Rejected:
-        """Send a command; `part` tells apart those of one call."""
-        command_id = derived_id("cmd", calling.step_id, calling.call.id, *part)
-        failpoints.reach("during_tool")
-        return await request_as_service(self.bus, command, calling.context.follow_up(command_id))
 
 
 def block_named(label: str, by_label: dict[str, str]) -> str | None:

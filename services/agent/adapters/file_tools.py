@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
 from libs.bus.fair_semaphore import NoPlace
-from libs.bus.ports import Bus, request_as_service
-from libs.contracts.bus_messages import Command, Rejected
-from libs.contracts.deterministic_ids import derived_id
+from libs.bus.ports import Bus
+from libs.contracts.bus_messages import Rejected
 from libs.contracts.memory.agent_folders import FileView, OpenFiles
 from libs.contracts.memory.archives import (
     EMBEDDING_SECONDS_MAX,
@@ -19,7 +19,6 @@ from libs.contracts.memory.archives import (
     FoundPassages,
     SearchPassages,
 )
-from libs.eventstore import failpoints
 from libs.work.limited_processes import LimitedProcesses, LimitReached
 from services.agent.adapters.file_regex_search import (
     CONTEXT_LINES_MAX,
@@ -31,7 +30,7 @@ from services.agent.adapters.file_regex_search import (
     search_files,
 )
 from services.agent.adapters.folder_queries import FolderQueries
-from services.agent.adapters.tool_owner_port import Calling, Runner, error
+from services.agent.adapters.tool_owner_port import Calling, Runner, error, send_command
 from services.agent.domain.agents.attached_folders import AttachedFile, limits_of
 from services.agent.domain.runs.step_results import ToolResult
 
@@ -85,7 +84,7 @@ class FileTools:
     """Carries out their calls."""
 
     def __init__(self, bus: Bus, queries: FolderQueries) -> None:
-        self.bus = bus
+        self.send = partial(send_command, bus, seconds_max=EMBEDDING_SECONDS_MAX)
         self.queries = queries
         self.processes = LimitedProcesses(search_files.__module__)
         self.runners: Mapping[str, Runner] = {
@@ -200,15 +199,6 @@ class FileTools:
         head = f"Found {len(passages)} passages in {len(names)} files:"
         shown = [passage(n, found) for n, found in enumerate(passages, start=1)]
         return ToolResult("success", "\n\n".join([head, *shown]))
-
-    async def send(self, calling: Calling, command: Command) -> Any:
-        """Send a command; the same call is the same command."""
-        command_id = derived_id("cmd", calling.step_id, calling.call.id)
-        failpoints.reach("during_tool")
-        caused = calling.context.follow_up(command_id)
-        return await request_as_service(
-            self.bus, command, caused, seconds_max=EMBEDDING_SECONDS_MAX
-        )
 
 
 def view_of(file: AttachedFile, asked: FileRequest) -> FileView | str:

@@ -50,21 +50,27 @@ class Reader:
     now: datetime
     zone: tzinfo
 
-    def span(self, start: str | None, end: str | None) -> Span | str:
-        """From when to when, or what is wrong, written for the model. Nothing and empty text are
-        no bound; a day, a month or a span in words is meant from its beginning to its end."""
+    def span(
+        self,
+        start: str | None,
+        end: str | None,
+        names: tuple[str, str] = ("start_date", "end_date"),
+    ) -> Span | str:
+        """From when to when, or what is wrong, written for the model, to which the two arguments
+        have these names. Nothing and empty text are no bound; a day, a month or a span in words is
+        meant from its beginning to its end."""
         bounds: list[datetime | None] = []
-        for name, text, place in (("start_date", start, 0), ("end_date", end, 1)):
-            found = self.read_span(text or "")
+        for place, (name, text) in enumerate(zip(names, (start or "", end or ""), strict=True)):
+            found = self.read_span(text)
             if found is None:
-                shown = (text or "")[:TEXT_CHARS_MAX]
+                shown = text[:TEXT_CHARS_MAX]
                 return f"`{name}` is '{shown}', which is no time that is understood. Use {FORMS}."
             bounds.append(found[place])
         since, until = bounds
         if since is not None and until is not None and since > until:
             return (
-                f"`start_date` ({since.isoformat()}) is after `end_date` ({until.isoformat()}): "
-                "give the earlier one as `start_date`."
+                f"`{names[0]}` ({since.isoformat()}) is after `{names[1]}` ({until.isoformat()}): "
+                f"give the earlier one as `{names[0]}`."
             )
         return since, until
 

@@ -6,13 +6,14 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import to_json
 
-from libs.bus.ports import Bus, Clock, request_as_service
-from libs.contracts.bus_messages import Command, Rejected
+from libs.bus.ports import Bus, Clock
+from libs.contracts.bus_messages import Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory.archives import (
     EMBEDDING_SECONDS_MAX,
@@ -22,11 +23,10 @@ from libs.contracts.memory.archives import (
     NewPassage,
     SearchPassages,
 )
-from libs.eventstore import failpoints
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.block_commands import cause_of
 from services.agent.adapters.conversation_search import Search
-from services.agent.adapters.tool_owner_port import Calling, Runner, error
+from services.agent.adapters.tool_owner_port import Calling, Runner, error, send_command
 from services.agent.domain.runs.step_results import ToolResult
 
 KEYWORDS_MAX = 10
@@ -71,7 +71,7 @@ class VoiceMemoryTools:
     """Sends commands about passages, and searches the history."""
 
     def __init__(self, bus: Bus, queries: Queries, clock: Clock) -> None:
-        self.bus = bus
+        self.send = partial(send_command, bus, seconds_max=EMBEDDING_SECONDS_MAX)
         self.queries = queries
         self.clock = clock
 
@@ -168,12 +168,3 @@ class VoiceMemoryTools:
             )
         )
         return [message.text for message in found]
-
-    async def send(self, calling: Calling, command: Command) -> Any:
-        """Send a command; the same call is the same command."""
-        command_id = derived_id("cmd", calling.step_id, calling.call.id)
-        failpoints.reach("during_tool")
-        caused = calling.context.follow_up(command_id)
-        return await request_as_service(
-            self.bus, command, caused, seconds_max=EMBEDDING_SECONDS_MAX
-        )

@@ -8,16 +8,15 @@ from libs.bus.appended_histories import HistoryHandlers
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
 from services.agent.engine.batches import Batches
-from services.agent.handlers.agents import AgentHandlers, AgentToolHandlers
+from services.agent.handlers.agents import AgentHandlers
 from services.agent.handlers.appended_histories import appendable
 from services.agent.handlers.batches import BatchHandlers
 from services.agent.handlers.context_window import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
-from services.agent.handlers.earlier_configurations import EarlierConfigurationHandlers
 from services.agent.handlers.one_off_completions import CompletionHandlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.handlers.replays import ReplayHandlers
-from services.agent.handlers.runs import RunHandlers, StepHandlers
+from services.agent.handlers.runs import RunHandlers
 from services.agent.handlers.summaries import SummaryHandlers
 from services.agent.handlers.waiting_conversations import ApprovalHandlers, PauseHandlers
 
@@ -28,11 +27,8 @@ class Handlers:
     def __init__(self, ports: HandlerPorts, batches: Batches) -> None:
         self.ports = ports
         self.agents = AgentHandlers(ports)
-        self.agent_tools = AgentToolHandlers(ports)
-        self.earlier_configurations = EarlierConfigurationHandlers(ports)
         self.conversations = ConversationHandlers(ports)
         self.runs = RunHandlers(ports)
-        self.steps = StepHandlers(ports)
         self.context = ContextHandlers(ports)
         self.pauses = PauseHandlers(ports)
         self.approvals = ApprovalHandlers(ports)
@@ -45,8 +41,7 @@ class Handlers:
     def table(self) -> Mapping[type[Command], Handler]:
         """Every command of the service with its handler."""
         answering = (
-            *(self.agents, self.agent_tools, self.conversations, self.runs, self.steps),
-            *(self.context, self.approvals, self.completions, self.summaries, self.batches),
-            *(self.replays, self.histories, self.earlier_configurations),
+            *(self.agents, self.conversations, self.runs, self.context, self.approvals),
+            *(self.completions, self.summaries, self.batches, self.replays, self.histories),
         )
         return {kind: handle for handlers in answering for kind, handle in handlers.table().items()}

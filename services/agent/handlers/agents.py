@@ -20,6 +20,7 @@ from libs.contracts.agent.agents import (
     DetachBlock,
     DetachTool,
     RecordFork,
+    RestoreConfiguration,
     UpdateAgent,
     WithdrawCapability,
 )
@@ -48,6 +49,7 @@ from services.agent.domain.agents.agent_configuration import (
     updated_design,
 )
 from services.agent.domain.agents.agent_tools import attach, detach
+from services.agent.domain.agents.earlier_configuration import no_version, restore_configuration
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.prompts.model_context import first_version, system_prompt
 from services.agent.domain.summaries.agent_summaries import AgentSummaries
@@ -63,7 +65,7 @@ DELETED_WITH_AGENT_MAX = 32
 
 
 class AgentHandlers:
-    """Makes agents, changes them and deletes them."""
+    """Makes agents, changes and deletes them, gives them tools, and calls these."""
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
@@ -79,6 +81,10 @@ class AgentHandlers:
             DeclareCapability: self.declare_capability,
             WithdrawCapability: self.withdraw_capability,
             RecordFork: self.record_fork,
+            AttachTool: self.attach_tool,
+            CallTool: self.call_tool,
+            DetachTool: self.detach_tool,
+            RestoreConfiguration: self.restore_configuration,
         }
 
     async def create_agent(self, command: CreateAgent, work: UnitOfWork) -> Accepted | Rejected:
@@ -289,29 +295,6 @@ class AgentHandlers:
         agent = await work.load(Agent, command.agent_id)
         return withdraw(agent, command.name, at=self.ports.clock.now()) or Accepted()
 
-
-def of_deployment(design: AgentDesign, deployment_id: str, entity_id: str) -> AgentDesign:
-    """The design of an agent that a deployment of a template has under this entity, if one has."""
-    if not deployment_id:
-        return design
-    made = {"deployment_id": deployment_id, "entity_id": entity_id or None}
-    return design.model_copy(update={"config": design.config.model_copy(update=made)})
-
-
-class AgentToolHandlers:
-    """Gives agents tools, takes them away, and calls them."""
-
-    def __init__(self, ports: HandlerPorts) -> None:
-        self.ports = ports
-
-    def table(self) -> Mapping[type[Command], Handler]:
-        """The commands of these handlers, each with its method."""
-        return {
-            AttachTool: self.attach_tool,
-            CallTool: self.call_tool,
-            DetachTool: self.detach_tool,
-        }
-
     async def attach_tool(self, command: AttachTool, work: UnitOfWork) -> Accepted | Rejected:
         """Let an agent have a tool."""
         agent = await work.load(Agent, command.agent_id)
@@ -338,3 +321,32 @@ class AgentToolHandlers:
         tools = self.ports.engine.ports.tools
         result = await tools.run(call, agent.design, "", command.call_id, work.context)
         return Accepted(result={"status": result.status, "text": result.text})
+
+    async def restore_configuration(
+        self, command: RestoreConfiguration, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Give an agent the configuration of an earlier version."""
+        agent, org = await work.load(Agent, command.agent_id), work.context.org
+        if agent.design is None:
+            return missing(agent.id)
+        past = await self.ports.queries.configuration_at(org, agent.id, command.version)
+        if past is None:
+            return no_version(agent.id, command.version)
+        custom = await self.ports.queries.custom_tools(org, custom_ids(past.tool_ids))
+        restore_configuration(
+            agent,
+            past,
+            custom,
+            actor=work.context.actor,
+            version=command.version,
+            at=self.ports.clock.now(),
+        )
+        return Accepted()
+
+
+def of_deployment(design: AgentDesign, deployment_id: str, entity_id: str) -> AgentDesign:
+    """The design of an agent that a deployment of a template has under this entity, if one has."""
+    if not deployment_id:
+        return design
+    made = {"deployment_id": deployment_id, "entity_id": entity_id or None}
+    return design.model_copy(update={"config": design.config.model_copy(update=made)})

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.agent.compaction import ClearContext, ListLeftOut, ReplaceContext, ShowLeftOut
-from libs.contracts.agent.conversations import RunCommand
 from libs.contracts.agent.runs import PreviewModelRequest
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.all_queries import seen_memory
 from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.adapters.tool_queries import with_custom_tools
-from services.agent.domain.agents.agent import Agent, AgentDesign, missing
+from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.configuration_overrides import design_in
 from services.agent.domain.conversations.context_replacement import (
@@ -25,12 +23,11 @@ from services.agent.domain.conversations.context_replacement import (
     wanted_messages,
 )
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.conversations.conversation_lifecycle import missing_in
 from services.agent.domain.conversations.provider_rejected_messages import left_out_parts
 from services.agent.domain.runs.compaction import cannot_clear, clear
 from services.agent.domain.tools.tool_rules import rules_in_force
 from services.agent.engine.model_step import step_request
-from services.agent.handlers.conversations import compile_prompt, too_large
+from services.agent.handlers.conversations import compile_prompt, load_existing, too_large
 from services.agent.handlers.ports import HandlerPorts
 
 
@@ -54,7 +51,7 @@ class ContextHandlers:
         self, command: PreviewModelRequest, work: UnitOfWork
     ) -> Accepted | Rejected:
         """Say what the model would be asked if these messages were sent now."""
-        loaded = await self.load_existing(command, work)
+        loaded = await load_existing(command, work)
         if isinstance(loaded, Rejected):
             return loaded
         design, conversation = loaded
@@ -75,7 +72,7 @@ class ContextHandlers:
 
     async def clear_context(self, command: ClearContext, work: UnitOfWork) -> Accepted | Rejected:
         """Show models nothing any more but the system message, made anew."""
-        loaded = await self.load_existing(command, work)
+        loaded = await load_existing(command, work)
         if isinstance(loaded, Rejected):
             return loaded
         design, conversation = loaded
@@ -92,7 +89,7 @@ class ContextHandlers:
         self, command: ReplaceContext, work: UnitOfWork
     ) -> Accepted | Rejected:
         """Show models other messages of the conversation."""
-        loaded = await self.load_existing(command, work)
+        loaded = await load_existing(command, work)
         if isinstance(loaded, Rejected):
             return loaded
         _, conversation = loaded
@@ -110,7 +107,7 @@ class ContextHandlers:
 
     async def show_left_out(self, command: ShowLeftOut, work: UnitOfWork) -> Accepted | Rejected:
         """Show models again what a provider refused."""
-        loaded = await self.load_existing(command, work)
+        loaded = await load_existing(command, work)
         if isinstance(loaded, Rejected):
             return loaded
         _, conversation = loaded
@@ -122,25 +119,12 @@ class ContextHandlers:
 
     async def list_left_out(self, command: ListLeftOut, work: UnitOfWork) -> Accepted | Rejected:
         """Say what models are not shown because a provider refused it."""
-        loaded = await self.load_existing(command, work)
+        loaded = await load_existing(command, work)
         if isinstance(loaded, Rejected):
             return loaded
         state = loaded[1].state
         parts = left_out_parts(state.window, state.trial.omitted or state.omitted)
         return Accepted(result={"left_out": [*parts], "on_trial": state.trial.is_running})
-
-    async def load_existing(
-        self, command: RunCommand, work: UnitOfWork
-    ) -> tuple[AgentDesign, Conversation] | Rejected:
-        """The agent's design and its conversation, or the refusal if either does not exist."""
-        agent, conversation = await asyncio.gather(
-            work.load(Agent, command.agent_id), work.load(Conversation, command.conversation)
-        )
-        if agent.design is None:
-            return missing(agent.id)
-        if not conversation.exists or not conversation.is_of(agent.id):
-            return missing_in(agent.id, conversation.id)
-        return agent.design, conversation
 
 
 def as_if_asked(

@@ -232,10 +232,10 @@ class ConversationHandlers:
         self, command: RecompileConversation, work: UnitOfWork
     ) -> Accepted | Rejected:
         """Make the system message anew."""
-        conversation = await work.load(Conversation, command.conversation)
-        design = await self.design(conversation, command, work)
-        if isinstance(design, Rejected):
-            return design
+        loaded = await load_existing(command, work)
+        if isinstance(loaded, Rejected):
+            return loaded
+        design, conversation = loaded
         prompt = await compile_prompt(conversation, design, self.ports, work)
         conversation.rebuild(prompt, at=self.ports.clock.now())
         return Accepted()
@@ -244,10 +244,10 @@ class ConversationHandlers:
         self, command: PreviewSystemPrompt, work: UnitOfWork
     ) -> Accepted | Rejected:
         """Say what the system message would be."""
-        conversation = await work.load(Conversation, command.conversation)
-        design = await self.design(conversation, command, work)
-        if isinstance(design, Rejected):
-            return design
+        loaded = await load_existing(command, work)
+        if isinstance(loaded, Rejected):
+            return loaded
+        design, conversation = loaded
         prompt = await compile_prompt(conversation, design, self.ports, work)
         if len(prompt.content.encode()) > PREVIEW_BYTES_MAX:
             reason = (
@@ -257,16 +257,19 @@ class ConversationHandlers:
             return Rejected(code=TOO_LARGE, reason=reason)
         return Accepted(result={"content": prompt.content})
 
-    async def design(
-        self, conversation: Conversation, command: RunCommand, work: UnitOfWork
-    ) -> AgentDesign | Rejected:
-        """The agent of a conversation."""
-        agent = await work.load(Agent, command.agent_id)
-        if agent.design is None:
-            return missing_agent(agent.id)
-        if not conversation.exists or not conversation.is_of(agent.id):
-            return missing_in(agent.id, conversation.id)
-        return agent.design
+
+async def load_existing(
+    command: RunCommand, work: UnitOfWork
+) -> tuple[AgentDesign, Conversation] | Rejected:
+    """The agent's design and its conversation, or the refusal if either does not exist."""
+    agent, conversation = await work.load_both(
+        (Agent, command.agent_id), (Conversation, command.conversation)
+    )
+    if agent.design is None:
+        return missing_agent(agent.id)
+    if not conversation.exists or not conversation.is_of(agent.id):
+        return missing_in(agent.id, conversation.id)
+    return agent.design, conversation
 
 
 async def begin(

@@ -76,6 +76,7 @@ class RunHandlers:
             CompactConversation: self.compact,
             CancelRuns: self.cancel_runs,
             DeleteRun: self.delete_run,
+            AnnotateStep: self.annotate_step,
         }
 
     async def start_run(self, command: StartRun, work: UnitOfWork) -> Accepted | Rejected:
@@ -238,6 +239,17 @@ class RunHandlers:
             return Rejected(code=NOT_FOUND, reason=reason)
         return delete_run(conversation, command, at=self.ports.clock.now()) or Accepted()
 
+    async def annotate_step(self, command: AnnotateStep, work: UnitOfWork) -> Accepted | Rejected:
+        """Keep what a client says of a step."""
+        conversation = await work.load(Conversation, command.conversation)
+        org = work.context.org
+        run_id = await self.ports.queries.run_of_step(org, conversation.id, command.step_id)
+        if run_id is None:
+            reason = str(not_found("step", command.step_id)["detail"])
+            return Rejected(code=NOT_FOUND, reason=reason)
+        annotate_step(conversation, command, run_id=run_id, at=self.ports.clock.now())
+        return Accepted()
+
 
 def asked_between(command: RequestRun, context: Context) -> tuple[datetime, datetime]:
     """When this try was made, at the earliest and at the latest. The api's clock may be wrong, and
@@ -259,25 +271,3 @@ def counts_for_sleeptime(command: RequestRun, design: AgentDesign) -> bool:
     run_type = (command.run.metadata or {}).get("run_type")
     answers = isinstance(command, RequestAnswer)
     return answers and bool(design.config.enable_sleeptime) and run_type != SLEEPTIME_RUN
-
-
-class StepHandlers:
-    """Keeps what is said of steps."""
-
-    def __init__(self, ports: HandlerPorts) -> None:
-        self.ports = ports
-
-    def table(self) -> Mapping[type[Command], Handler]:
-        """The commands of these handlers, each with its method."""
-        return {AnnotateStep: self.annotate_step}
-
-    async def annotate_step(self, command: AnnotateStep, work: UnitOfWork) -> Accepted | Rejected:
-        """Keep what a client says of a step."""
-        conversation = await work.load(Conversation, command.conversation)
-        org = work.context.org
-        run_id = await self.ports.queries.run_of_step(org, conversation.id, command.step_id)
-        if run_id is None:
-            reason = str(not_found("step", command.step_id)["detail"])
-            return Rejected(code=NOT_FOUND, reason=reason)
-        annotate_step(conversation, command, run_id=run_id, at=self.ports.clock.now())
-        return Accepted()

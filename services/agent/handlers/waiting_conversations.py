@@ -203,12 +203,9 @@ class PauseHandlers:
             return refused
         active = conversation.state.active_run
         if active is not None and active.run.id == run_id:
-            work.take_lease = conversation.id
             design = design_in(conversation.state, agent.design)
             fresh = self.ports.engine.look(design, conversation)
-            work.after_commit.append(
-                lambda epoch: self.ports.engine.begin(conversation.id, epoch, context, fresh)
-            )
+            self.ports.begin_after_commit(conversation, work, fresh)
         await work.commit()
         self.ports.engine.ports.committed()
         return None

@@ -7,11 +7,23 @@ from typing import Any
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Bus, Clock, Ids, request_as_service
+from libs.contracts.agent.agents import (
+    AgentCreated,
+    AgentUpdated,
+    BlockAttached,
+    DetachBlock,
+    DetachTool,
+)
 from libs.contracts.bus_messages import Accepted, Command, Context, Event, Rejected
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.tools.base_tools.definition import tool_ids_of
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.reconciliation import Reconciliation, send_correction
-from services.agent.adapters.reconciliation_queries import SWEPT_MAX, LostPart
+from services.agent.adapters.reconciliation_queries import SWEPT_MAX, AgentQueries, LostPart
+from services.agent.domain.tools.custom_tools import custom_ids
+
+BLOCK_GIVING_EVENTS = (AgentCreated, AgentUpdated, BlockAttached)
+TOOL_GIVING_EVENTS = (AgentCreated, AgentUpdated)
 
 
 class DetachDeleted(Reconciliation[LostPart]):
@@ -89,3 +101,37 @@ class DetachDeleted(Reconciliation[LostPart]):
         """Detach one deleted resource from one agent; returns whether that was accepted."""
         command = self.detach(item.agent_id, item.part_id)
         return await send_correction(self.bus, self.ids, command, item.org)
+
+
+def detach_deleted_blocks(bus: Bus, queries: AgentQueries, clock: Clock, ids: Ids) -> DetachDeleted:
+    """The policy on deleted blocks: no agent sees them any more."""
+    return DetachDeleted(
+        *(bus, clock, ids),
+        holders=queries.agents_attached_to,
+        lost=queries.lost_blocks,
+        gives=gives_blocks,
+        detach=lambda agent_id, block_id: DetachBlock(agent_id=agent_id, block_id=block_id),
+    )
+
+
+def gives_blocks(event: Event) -> bool:
+    """Whether an agent may have got a block."""
+    return isinstance(event, BLOCK_GIVING_EVENTS) and bool(event.block_ids)
+
+
+def detach_deleted_tools(bus: Bus, queries: AgentQueries, clock: Clock, ids: Ids) -> DetachDeleted:
+    """The policy on deleted tools: no agent has them any more."""
+    return DetachDeleted(
+        *(bus, clock, ids),
+        holders=queries.agents_with_tool,
+        lost=queries.lost_tools,
+        gives=gives_tools,
+        detach=lambda agent_id, tool_id: DetachTool(agent_id=agent_id, tool_id=tool_id),
+    )
+
+
+def gives_tools(event: Event) -> bool:
+    """Whether an agent may have got a tool that can be deleted."""
+    if not isinstance(event, TOOL_GIVING_EVENTS):
+        return False
+    return bool(custom_ids(tool_ids_of(event.tools, event.tool_ids)))

@@ -28,7 +28,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.reconciliation import LATE_SECONDS, SUSPECTS_MAX
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.runs.step_results import ModelReply
-from services.agent.policies.detach_deleted_blocks import detach_deleted_blocks
+from services.agent.policies.detach_deleted_resources import detach_deleted_blocks
 from services.agent.policies.undo_unfinished_creations import (
     LOOK_SECONDS,
     UNFINISHED_SECONDS,

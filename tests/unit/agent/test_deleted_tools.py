@@ -11,7 +11,7 @@ from libs.contracts.tools.tools import ToolDeleted
 from services.agent.domain.agents.agent import Agent, AgentDesign
 from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.tools.custom_tools import CustomTool, held_tools
-from services.agent.policies.detach_deleted_tools import detach_deleted_tools
+from services.agent.policies.detach_deleted_resources import detach_deleted_tools
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import Process, World
 from tests.unit.given import fact

@@ -21,11 +21,10 @@ from services.agent.domain.agents.attached_folders import (
     limits_of,
     rendered_directories,
 )
-from services.agent.domain.prompts.model_context import AttachedBlock
+from services.agent.domain.prompts.model_context import SeenMemory
 from services.agent.domain.prompts.system_prompt import (
     ARCHIVAL_TOOL_NAMES,
     NO_ARCHIVES,
-    ArchivalMemory,
 )
 
 
@@ -49,12 +48,9 @@ class Queries(
     """All reads of the agent service."""
 
 
-async def seen_memory(
-    queries: Queries, org: str, design: AgentDesign
-) -> tuple[list[AttachedBlock], str, ArchivalMemory]:
-    """What the system prompt of an agent shows: its blocks, the section about its folders, and what
-    is in its archives. Who has no tool for files, or for archives, is told nothing of them, and
-    nothing is asked."""
+async def seen_memory(queries: Queries, org: str, design: AgentDesign) -> SeenMemory:
+    """What the system prompt of an agent shows. An agent that has no tool for files, or for
+    archives, is told nothing of them, and nothing is asked."""
     blocks = await queries.seen_blocks(org, design.block_ids)
     directories, archival = "", NO_ARCHIVES
     if not FILE_TOOL_NAMES.isdisjoint(design.tools):
@@ -63,4 +59,4 @@ async def seen_memory(
         directories = rendered_directories(folders, design.config)
     if not ARCHIVAL_TOOL_NAMES.isdisjoint(design.tools):
         archival = await queries.archival_memory(org, design.config.id)
-    return blocks, directories, archival
+    return SeenMemory(blocks, directories, archival)

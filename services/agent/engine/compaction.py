@@ -189,14 +189,7 @@ class Compactor:
             budget=made_of.budget,
             evicted=[message.id for message in window[1 : plan.kept_from]],
             summary=summary,
-            rebuilt=recompiled_prompt(
-                state,
-                config,
-                question.blocks,
-                at=at,
-                directories=question.directories,
-                archival=question.archival,
-            ),
+            rebuilt=recompiled_prompt(state, config, question.memory, at=at),
             timezone=config.timezone,
             context_window=config.llm_config.context_window,
         )

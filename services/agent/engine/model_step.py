@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from libs.bus.ports import Clock, Ids
@@ -29,12 +29,12 @@ from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.conversation_state import SystemPrompt
 from services.agent.domain.prompts.compaction_plan import PromptSize
 from services.agent.domain.prompts.model_context import (
-    AttachedBlock,
     ModelRequest,
+    SeenMemory,
     rebuilt_prompt,
     weighed_messages,
 )
-from services.agent.domain.prompts.system_prompt import NO_ARCHIVES, ArchivalMemory, skills_note
+from services.agent.domain.prompts.system_prompt import skills_note
 from services.agent.domain.runs.agent_loop import OfferedTools
 from services.agent.domain.runs.agent_loops import loop_of
 from services.agent.domain.runs.reply_interpretation import CallReaders
@@ -137,46 +137,35 @@ CHUNKS_MAX = 50_000
 @dataclass(frozen=True, slots=True)
 class StepRequest:
     """The request of a step to a model; it holds for the conversation at `version`. `rebuilt` is
-    the system message that it shows, if that is a new one, made of these blocks. `size` is how much
+    the system message that it shows, if that is a new one, made of this memory. `size` is how much
     all of it weighs."""
 
     version: int
     request: ModelRequest
     rebuilt: SystemPrompt | None
     offered: OfferedTools
-    blocks: list[AttachedBlock]
+    memory: SeenMemory
     size: PromptSize
     gates: CallGates
     renamed: Mapping[str, str]
     bound: Mapping[str, BoundTool]
-    directories: str = ""
-    archival: ArchivalMemory = NO_ARCHIVES
 
 
 def step_request(
-    conversation: Conversation,
-    design: AgentDesign,
-    blocks: list[AttachedBlock],
-    *,
-    at: datetime,
-    directories: str = "",
-    archival: ArchivalMemory = NO_ARCHIVES,
+    conversation: Conversation, design: AgentDesign, memory: SeenMemory, *, at: datetime
 ) -> StepRequest:
-    """The next request to the model of an agent whose blocks, folders and archives are these."""
-    rebuilt = rebuilt_prompt(
-        conversation.state,
-        design.config,
-        blocks,
-        at=at,
-        directories=directories,
-        archival=archival,
-    )
-    question = question_showing(conversation, design, rebuilt, at=at)
-    return replace(question, blocks=blocks, directories=directories, archival=archival)
+    """The next request to the model of an agent that sees this memory."""
+    rebuilt = rebuilt_prompt(conversation.state, design.config, memory, at=at)
+    return question_showing(conversation, design, memory, rebuilt, at=at)
 
 
 def question_showing(
-    conversation: Conversation, design: AgentDesign, rebuilt: SystemPrompt | None, *, at: datetime
+    conversation: Conversation,
+    design: AgentDesign,
+    memory: SeenMemory,
+    rebuilt: SystemPrompt | None,
+    *,
+    at: datetime,
 ) -> StepRequest:
     """The next request to the model, with the present system message or a `rebuilt` one."""
     state, run = conversation.state, conversation.running()
@@ -211,7 +200,7 @@ def question_showing(
         request,
         rebuilt,
         offered,
-        [],
+        memory,
         size,
         held,
         design.attached_names,

@@ -10,6 +10,7 @@ from services.agent.adapters.tool_queries import holding
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.configuration_overrides import design_of_run, within_window
 from services.agent.domain.conversations.conversation_state import SystemPrompt
+from services.agent.domain.prompts.model_context import SeenMemory
 from services.agent.domain.replays.recorded_run import RecordedRun
 from services.agent.domain.tools.custom_tools import custom_ids
 from services.agent.engine.model_step import StepRequest, question_showing
@@ -41,7 +42,9 @@ class RecordedContext:
         """The request of a step, to this model or the one of then. Raises CannotReplay where
         nothing is recorded of the agent."""
         design = await self.design_of(number, llm)
-        return question_showing(self.conversation, design, None, at=self.ports.clock.now())
+        return question_showing(
+            self.conversation, design, SeenMemory([]), None, at=self.ports.clock.now()
+        )
 
     def show_as_then(self, number: int) -> None:
         """Show what was recorded before this step: the system message made anew, the summary in the

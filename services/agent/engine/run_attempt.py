@@ -412,19 +412,10 @@ class RunAttempt:
                 if prepared.version == self.leased.conversation.version:
                     return prepared
         org, queries = self.context.org, self.ports.queries
-        blocks, folders, archival = await self.leased.once_answered(
-            lambda: seen_memory(queries, org, design)
-        )
+        memory = await self.leased.once_answered(lambda: seen_memory(queries, org, design))
         if next_action(self.leased.conversation.state) != action:
             return None
-        return step_request(
-            self.leased.conversation,
-            design,
-            blocks,
-            at=self.now(),
-            directories=folders,
-            archival=archival,
-        )
+        return step_request(self.leased.conversation, design, memory, at=self.now())
 
     async def design_of(self, agent_id: str) -> AgentDesign | None:
         """The agent as it is now in this conversation; None if it is gone."""

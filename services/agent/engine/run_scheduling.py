@@ -74,15 +74,13 @@ class RunEngine(LeasedTasks[RunAttempt]):
         `version`."""
         await asyncio.sleep(0)
         queries, org = self.ports.queries, conversation.org
-        blocks, folders, archival = await seen_memory(queries, org, design)
+        memory = await seen_memory(queries, org, design)
         design = await with_custom_tools(queries, org, design)
         design = with_forbidden(self.ports.policies(), org, design)
         if conversation.version != version:
             raise VersionConflict(conversation.id)
         at = self.ports.clock.now()
-        return step_request(
-            conversation, design, blocks, at=at, directories=folders, archival=archival
-        )
+        return step_request(conversation, design, memory, at=at)
 
     def forget(self, attempt: RunAttempt, ended: asyncio.Task[None]) -> None:
         """Forget an attempt whose task has ended."""

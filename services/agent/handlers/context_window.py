@@ -59,12 +59,10 @@ class ContextHandlers:
         queries, org = self.ports.queries, work.context.org
         inside = await with_custom_tools(queries, org, inside)
         inside = with_forbidden(self.ports.engine.ports.policies(), org, inside)
-        blocks, folders, archival = await seen_memory(queries, org, inside)
+        memory = await seen_memory(queries, org, inside)
         at = self.ports.clock.now()
         asked = as_if_asked(conversation, inside, command, at)
-        request = step_request(
-            asked, inside, blocks, at=at, directories=folders, archival=archival
-        ).request
+        request = step_request(asked, inside, memory, at=at).request
         payload = await self.ports.engine.ports.models.payload(request)
         if isinstance(payload, Rejected):
             return payload

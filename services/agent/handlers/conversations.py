@@ -287,11 +287,8 @@ async def compile_prompt(
 ) -> SystemPrompt:
     """The system message of a conversation of an agent as it would be made now."""
     inside = design_in(conversation.state, design)
-    blocks, folders, archival = await seen_memory(ports.queries, work.context.org, inside)
-    at = ports.clock.now()
-    return recompiled_prompt(
-        conversation.state, inside.config, blocks, at=at, directories=folders, archival=archival
-    )
+    memory = await seen_memory(ports.queries, work.context.org, inside)
+    return recompiled_prompt(conversation.state, inside.config, memory, at=ports.clock.now())
 
 
 # What a fork is as its source is; what is said of it in words it has to earn itself.

@@ -48,6 +48,15 @@ class AttachedBlock:
     changed_by: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SeenMemory:
+    """The memory that a system prompt shows: blocks, the section about folders, and archives."""
+
+    blocks: list[AttachedBlock]
+    directories: str = ""
+    archival: ArchivalMemory = NO_ARCHIVES
+
+
 def first_version(block: BlockState) -> AttachedBlock:
     """A memory block as it was made."""
     return AttachedBlock(
@@ -71,13 +80,11 @@ class ModelRequest:
 
 def system_prompt(
     config: AgentConfig,
-    blocks: list[AttachedBlock],
+    memory: SeenMemory,
     *,
     previous_messages: int,
     at: datetime,
     conversation_id: str | None = None,
-    directories: str = "",
-    archival: ArchivalMemory = NO_ARCHIVES,
 ) -> SystemPrompt:
     """The system message of an agent, and what it was made from; without `conversation_id` for the
     agent's own conversation."""
@@ -85,45 +92,39 @@ def system_prompt(
     numbered = profile.numbers_lines and config.llm_config.model_endpoint_type == "anthropic"
     content = compile_system_prompt(
         config.system,
-        blocks if profile.shows_blocks else [],
+        memory.blocks if profile.shows_blocks else [],
         PromptMetadata(
             agent_id=config.id,
             conversation_id=conversation_id,
             previous_message_count=previous_messages,
             recompiled_at=at.astimezone(ZoneInfo(config.timezone)),
-            archival=archival,
+            archival=memory.archival,
         ),
         line_numbers=numbered,
         tool_rules=rule_lines(RULES.validate_python(config.tool_rules)),
-        directories=directories,
+        directories=memory.directories,
         changed_by={
             block.label: block.changed_by
-            for block in blocks
+            for block in memory.blocks
             if block.changed_by and block.changed_by != config.id
         },
     )
-    shows = shown_versions(config, blocks, directories, archival)
-    return SystemPrompt(content=content, shows=shows)
+    return SystemPrompt(content=content, shows=shown_versions(config, memory))
 
 
-def shown_versions(
-    config: AgentConfig,
-    blocks: list[AttachedBlock],
-    directories: str = "",
-    archival: ArchivalMemory = NO_ARCHIVES,
-) -> dict[str, int]:
+def shown_versions(config: AgentConfig, memory: SeenMemory) -> dict[str, int]:
     """The versions of all that a system message is made from: the agent's own text and how it is
     put together with the blocks, its tool rules, what it shows of folders and of archives, and each
     block's version."""
     shown = {f"system-{digest(config.system.encode())}": PROMPT_VERSION}
     if config.tool_rules:
         shown[f"tool_rules-{digest(to_json(config.tool_rules))}"] = PROMPT_VERSION
-    if directories:
-        shown[f"directories-{digest(directories.encode())}"] = PROMPT_VERSION
-    if archival != NO_ARCHIVES:
-        archives = to_json([archival.count_text, archival.tags])
+    if memory.directories:
+        shown[f"directories-{digest(memory.directories.encode())}"] = PROMPT_VERSION
+    if memory.archival != NO_ARCHIVES:
+        archives = to_json([memory.archival.count_text, memory.archival.tags])
         shown[f"archives-{digest(archives)}"] = PROMPT_VERSION
-    return {**shown, **{block.id: block.version for block in blocks}}
+    return {**shown, **{block.id: block.version for block in memory.blocks}}
 
 
 def digest(content: bytes) -> str:
@@ -132,40 +133,24 @@ def digest(content: bytes) -> str:
 
 
 def rebuilt_prompt(
-    state: ConversationState,
-    config: AgentConfig,
-    blocks: list[AttachedBlock],
-    *,
-    at: datetime,
-    directories: str = "",
-    archival: ArchivalMemory = NO_ARCHIVES,
+    state: ConversationState, config: AgentConfig, memory: SeenMemory, *, at: datetime
 ) -> SystemPrompt | None:
     """A new system message, if something that it shows has changed since it was made."""
-    if shown_versions(config, blocks, directories, archival) == state.shown:
+    if shown_versions(config, memory) == state.shown:
         return None
-    return recompiled_prompt(
-        state, config, blocks, at=at, directories=directories, archival=archival
-    )
+    return recompiled_prompt(state, config, memory, at=at)
 
 
 def recompiled_prompt(
-    state: ConversationState,
-    config: AgentConfig,
-    blocks: list[AttachedBlock],
-    *,
-    at: datetime,
-    directories: str = "",
-    archival: ArchivalMemory = NO_ARCHIVES,
+    state: ConversationState, config: AgentConfig, memory: SeenMemory, *, at: datetime
 ) -> SystemPrompt:
     """The system message of a conversation as it would be made now."""
     return system_prompt(
         config,
-        blocks,
+        memory,
         previous_messages=recall_count(state),
         at=at,
         conversation_id=state.own.id if state.own else None,
-        directories=directories,
-        archival=archival,
     )
 
 

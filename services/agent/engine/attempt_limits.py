@@ -16,7 +16,7 @@ from libs.eventstore.failed_messages.ports import DeadLetter
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.runs.step_results import Failure
+from services.agent.domain.runs.step_results import Failure, answer_too_slow, run_too_slow
 from services.agent.settings import Deadlines
 
 # An attempt that fails was a bug here; one that ends with its process may have been killed by
@@ -98,21 +98,9 @@ class RunDeadline:
         except TimeoutError:
             if not limit.expired():
                 raise
-            late = self.failure() if left <= step_max else self.step_failure()
-            raise ModelFailed(late) from None
+            late = answer_too_slow("The model", step_max, "step")
+            raise ModelFailed(self.failure() if left <= step_max else late) from None
 
     def failure(self) -> Failure:
         """Why the run ends, as its client is told."""
-        return Failure(
-            "llm_timeout",
-            f"The run took longer than {self.deadlines.run_seconds_max:g} seconds, which is the"
-            " longest that this server lets one take (HEELER_RUN_SECONDS_MAX)",
-        )
-
-    def step_failure(self) -> Failure:
-        """The same, where one answer of the model took too long."""
-        return Failure(
-            "llm_timeout",
-            f"The model took longer than {self.deadlines.step_seconds_max:g} seconds to answer,"
-            " which is the longest that this server lets one step take (HEELER_STEP_SECONDS_MAX)",
-        )
+        return run_too_slow("The run", self.deadlines.run_seconds_max)

@@ -20,7 +20,12 @@ from libs.contracts.bus_messages import JsonObject, Rejected
 from libs.work.progress import heartbeats, publish_progress
 from services.agent.adapters.models.ports import ModelFailed, Models
 from services.agent.domain.prompts.model_context import ModelRequest
-from services.agent.domain.runs.step_results import Failure, ModelReply
+from services.agent.domain.runs.step_results import (
+    Failure,
+    ModelReply,
+    answer_too_slow,
+    error_fields,
+)
 
 log = logging.getLogger(__name__)
 
@@ -134,19 +139,11 @@ class Completions:
         except ModelFailed as failed:
             return problem(failed.failure)
         except TimeoutError:
-            return problem(self.late())
+            return problem(answer_too_slow("The model", self.seconds_max))
         completion = question.answer(reply)
         if isinstance(completion, Failure):
             return problem(completion)
         return {"completion": completion}
-
-    def late(self) -> Failure:
-        """Why a model is not waited for any longer."""
-        return Failure(
-            "llm_timeout",
-            f"The model took longer than {self.seconds_max:g} seconds to answer, which is the"
-            " longest that this server lets one answer take (HEELER_STEP_SECONDS_MAX)",
-        )
 
     async def drain(self) -> None:
         """Let the models get on for a moment, then give up what they have not answered."""
@@ -159,10 +156,4 @@ class Completions:
 
 def problem(failure: Failure) -> JsonObject:
     """Why there is no answer, as the asker is told."""
-    return {
-        "problem": {
-            "error_type": failure.error_type,
-            "message": failure.message,
-            "detail": failure.detail,
-        }
-    }
+    return {"problem": error_fields(failure)}

@@ -12,6 +12,7 @@ from services.agent.domain.conversations.configuration_overrides import design_o
 from services.agent.domain.conversations.conversation_state import SystemPrompt
 from services.agent.domain.prompts.model_context import SeenMemory
 from services.agent.domain.replays.recorded_run import RecordedRun
+from services.agent.domain.runs.step_results import Failure
 from services.agent.domain.tools.custom_tools import custom_ids
 from services.agent.engine.model_step import StepRequest, question_showing
 from services.agent.engine.ports import EnginePorts
@@ -62,32 +63,20 @@ class RecordedContext:
     def leave_out_as_then(self, event: RetriedContentRefused) -> None:
         """Leave out again what was tried again, if it is here."""
         if self.conversation.state.trial.is_running:
-            self.conversation.record(
-                RetriedContentRefused,
-                at=self.ports.clock.now(),
-                run_id=event.run_id,
-                agent_id=event.agent_id,
-                step_id=event.step_id,
-                error_type=event.error_type,
-                message=event.message,
-            )
+            names = ("run_id", "agent_id", "step_id", "error_type", "message")
+            said = {name: getattr(event, name) for name in names}
+            self.conversation.record(RetriedContentRefused, at=self.ports.clock.now(), **said)
 
     def compact_as_then(self, event: ConversationCompacted) -> None:
         """Put the recorded summary in the place of the messages that it stands for."""
         evicted = self.conversation.state.window[1 : 1 + len(event.evicted)]
         last_number = self.conversation.running().last_number
+        names = ("run_id", "agent_id", "step_id", "message", "mode", "model", "failures", "usage")
         self.conversation.record(
             ConversationCompacted,
             at=self.ports.clock.now(),
-            run_id=event.run_id,
-            agent_id=event.agent_id,
-            step_id=event.step_id,
-            message=event.message,
+            **{name: getattr(event, name) for name in names},
             evicted=[message.id for message in evicted],
-            mode=event.mode,
-            model=event.model,
-            failures=event.failures,
-            usage=event.usage,
             number=last_number + 1,
         )
 
@@ -97,7 +86,7 @@ class RecordedContext:
         moment = self.recorded.moment_of(number)
         known, is_of_then = await self.history.design_at(agent_id, moment)
         if known is None:
-            raise CannotReplay("internal_error", f"Nothing is recorded of {agent_id}")
+            raise CannotReplay(Failure("internal_error", f"Nothing is recorded of {agent_id}"))
         if not is_of_then:
             self.notes[FIRST_DESIGN] = None
         design = design_of_run(self.conversation.state, known)

@@ -17,9 +17,9 @@ SERVICE = "agent"
 class CannotReplay(Exception):
     """A replay cannot go on; `failure` says why."""
 
-    def __init__(self, error_type: str, message: str) -> None:
-        super().__init__(message)
-        self.failure = Failure(error_type, message)
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
 
 
 class RecordedHistory:
@@ -47,10 +47,8 @@ class RecordedHistory:
                 else:
                     recorded.take(event_of(SERVICE, stored), stored.commit_order)
         if not recorded.is_reached:
-            raise CannotReplay(
-                "llm_unprocessable_entity",
-                f"`from_step`: {run.run_id} never asked a model for step {from_step}",
-            )
+            why = f"`from_step`: {run.run_id} never asked a model for step {from_step}"
+            raise CannotReplay(Failure("llm_unprocessable_entity", why))
         return recorded
 
     async def design_at(self, agent_id: str, moment: Moment) -> tuple[AgentDesign | None, bool]:

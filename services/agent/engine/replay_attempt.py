@@ -38,7 +38,7 @@ from services.agent.domain.runs.run_steps import (
     tool_interrupted,
     tool_returned,
 )
-from services.agent.domain.runs.step_results import Failure, Spoken, ToolResult
+from services.agent.domain.runs.step_results import Failure, Spoken, ToolResult, run_too_slow
 from services.agent.engine.model_step import answered_step
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.recorded_context import RecordedContext
@@ -143,21 +143,15 @@ class ReplayAttempt:
         most = self.ports.deadlines.run_seconds_max
         assert self.wanted.requested_at is not None, "a replay that runs was requested"
         if self.ports.clock.now() > self.wanted.requested_at + timedelta(seconds=most):
-            raise CannotReplay(
-                "llm_timeout",
-                f"The replay took longer than {most:g} seconds, which is the longest that this"
-                " server lets one take (HEELER_RUN_SECONDS_MAX)",
-            )
-        if self.bytes > REPLAY_BYTES_MAX:
-            raise CannotReplay(
-                "internal_error",
-                f"The replay has more than {REPLAY_BYTES_MAX} bytes: use a later `from_step`",
-            )
-        if self.calls.number - self.recorded.from_step + 1 > REPLAY_STEPS_MAX:
-            raise CannotReplay(
-                "internal_error",
-                f"The replay has more than {REPLAY_STEPS_MAX} steps: use a later `from_step`",
-            )
+            raise CannotReplay(run_too_slow("The replay", most))
+        steps = self.calls.number - self.recorded.from_step + 1
+        for size, size_max, unit in (
+            (self.bytes, REPLAY_BYTES_MAX, "bytes"),
+            (steps, REPLAY_STEPS_MAX, "steps"),
+        ):
+            if size > size_max:
+                why = f"The replay has more than {size_max} {unit}: use a later `from_step`"
+                raise CannotReplay(Failure("internal_error", why))
 
     # The model
 

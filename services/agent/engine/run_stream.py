@@ -14,7 +14,8 @@ from libs.contracts.agent.stream_chunks import NUMBER_MAX, OPENING_NUMBER
 from libs.contracts.bus_messages import Event, JsonObject, delta_subject
 from libs.work.reconciliation import Reconciliation
 from services.agent.adapters.run_queries import RunQueries
-from services.agent.projections.runs import ended_fields, error_of
+from services.agent.domain.runs.step_results import error_fields
+from services.agent.projections.runs import ended_fields
 
 DELTA_BYTES_MAX = 512 * 1024
 
@@ -54,7 +55,7 @@ class RunStreamPublisher:
             case RunCompleted():
                 await self.next(event.run_id, {"end": ended_fields(event)})
             case RunFailed():
-                end = {**ended_fields(event), "error": error_of(event)}
+                end = {**ended_fields(event), "error": error_fields(event)}
                 await self.next(event.run_id, {"end": end})
                 await self.drop_chunks()
             case RunStarted():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from libs.bus.fair_semaphore import FairSemaphore
@@ -33,7 +33,7 @@ from services.agent.domain.agents.model_config_resolution import summariser_conf
 from services.agent.domain.conversations.provider_rejected_messages import TOO_LONG
 from services.agent.domain.prompts.compaction_plan import settings_of, size
 from services.agent.domain.prompts.model_context import ModelRequest
-from services.agent.domain.runs.step_results import Failure
+from services.agent.domain.runs.step_results import Failure, answer_too_slow, run_too_slow
 from services.agent.domain.summaries.agent_summaries import (
     ActiveSummary,
     AgentSummaries,
@@ -254,13 +254,7 @@ class SummaryWriter(LeasedWork[DueSummary]):
         """Raise ModelFailed for a summary that takes longer than a run may."""
         most = self.ports.deadlines.run_seconds_max
         if self.ports.clock.now() > active.requested_at + timedelta(seconds=most):
-            raise ModelFailed(
-                Failure(
-                    "llm_timeout",
-                    f"The summary took longer than {most:g} seconds, which is the longest that this"
-                    " server lets one take (HEELER_RUN_SECONDS_MAX)",
-                )
-            )
+            raise ModelFailed(run_too_slow("The summary", most))
 
     async def read_part(
         self, lease: WorkLease[DueSummary], active: ActiveSummary, summariser: Summariser
@@ -314,8 +308,7 @@ class SummaryWriter(LeasedWork[DueSummary]):
     ) -> ActiveSummary:
         """Record a part, shortened to what is kept of one. Raises SummaryGone, ModelFailed."""
         short = clip_summary(part.text, notes_bytes(summariser.room))
-        kept = SummaryPart(part.level, part.covered, short, part.usage)
-        at = self.ports.clock.now()
+        kept, at = replace(part, text=short), self.ports.clock.now()
         active = await self.decide(
             lease,
             lambda summaries: summaries.write_part(lease.work.summary_id, kept, at=at),
@@ -338,7 +331,8 @@ class SummaryWriter(LeasedWork[DueSummary]):
                 async with asyncio.timeout(self.ports.deadlines.step_seconds_max):
                     reply = await self.ports.models.reply(request)
             except TimeoutError:
-                raise ModelFailed(self.late(summariser.model)) from None
+                late = answer_too_slow(summariser.model, self.ports.deadlines.step_seconds_max)
+                raise ModelFailed(late) from None
             except ModelFailed as failed:
                 if failed.failure.error_type != TOO_LONG or halvings == HALVINGS_MAX:
                     raise
@@ -359,15 +353,6 @@ class SummaryWriter(LeasedWork[DueSummary]):
             Message(id="", role="user", content=shown, created_at=at),
         ]
         return ModelRequest(config, messages, tools=[], parallel=False)
-
-    def late(self, model: str) -> Failure:
-        """Why a model is not waited for any longer."""
-        most = self.ports.deadlines.step_seconds_max
-        return Failure(
-            "llm_timeout",
-            f"{model} took longer than {most:g} seconds to answer, which is the longest that this"
-            " server lets one answer take (HEELER_STEP_SECONDS_MAX)",
-        )
 
     async def archive(self, lease: WorkLease[DueSummary], text: str) -> None:
         """Save a summary as a passage of the agent's archive: once, since its id follows from the

@@ -13,6 +13,7 @@ from libs.contracts.agent.run_replays import (
 )
 from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.read_model_rows import RowWrites
+from services.agent.domain.runs.step_results import error_fields
 from services.agent.projections.tables import RUN_REPLAY_STEPS, RUN_REPLAYS
 
 
@@ -32,12 +33,7 @@ def project_replay(event: RunReplayEvent, org: str, rows: RowWrites) -> None:
             )
             end(rows, event, "completed", done)
         case RunReplayFailed():
-            error: JsonObject = {
-                "error_type": event.error_type,
-                "message": event.message,
-                "detail": event.detail,
-            }
-            rows.patch(RUN_REPLAYS, {"id": event.originator_id, "error": error})
+            rows.patch(RUN_REPLAYS, {"id": event.originator_id, "error": error_fields(event)})
             end(rows, event, "failed", {})
         case RunReplayDeleted():
             rows.delete(RUN_REPLAYS, "id", event.originator_id)

@@ -24,6 +24,7 @@ from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.enums import RunStatus, StepStatus, StopReasonType, run_status
 from libs.contracts.letta.runs import run_state
 from libs.eventstore.read_model_rows import RowWrites
+from services.agent.domain.runs.step_results import error_fields
 from services.agent.projections.conversations import spoken_in
 from services.agent.projections.tables import (
     APPROVALS,
@@ -62,16 +63,7 @@ def project_run(event: Event, org: str, rows: RowWrites) -> None:
         case RunCompleted() | RunCancelled():
             rows.patch(RUNS, ended_fields(event))
         case RunFailed():
-            rows.patch(RUNS, {**ended_fields(event), "error": error_of(event)})
-
-
-def error_of(event: RunFailed) -> JsonObject:
-    """The error that clients see of a failed run."""
-    return {
-        "error_type": event.error_type,
-        "message": event.message,
-        "detail": event.detail,
-    }
+            rows.patch(RUNS, {**ended_fields(event), "error": error_fields(event)})
 
 
 def ended_fields(event: RunCompleted | RunFailed | RunCancelled) -> JsonObject:

@@ -14,6 +14,7 @@ from libs.contracts.agent.summaries import (
 )
 from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.read_model_rows import RowWrites
+from services.agent.domain.runs.step_results import error_fields
 from services.agent.projections.tables import SUMMARIES
 
 
@@ -32,12 +33,8 @@ def project_summary(event: SummaryEvent | SummariesDeleted, org: str, rows: RowW
             }
             patch(rows, event, written)
         case SummaryFailed():
-            error: JsonObject = {
-                "error_type": event.error_type,
-                "message": event.message,
-                "detail": event.detail,
-            }
-            rows.patch(SUMMARIES, {"id": event.summary_id, "status": "failed", "error": error})
+            failed: JsonObject = {"status": "failed", "error": error_fields(event)}
+            rows.patch(SUMMARIES, {"id": event.summary_id, **failed})
         case SummaryArchived():
             fields: JsonObject = {"archival_passage_id": event.passage_id}
             patch(rows, event, fields, status="completed")

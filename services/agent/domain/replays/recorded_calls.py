@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from libs.contracts.agent.conversations import Message, MessageAppended, ToolCall
 from libs.contracts.agent.runs import HeartbeatsPaused
@@ -18,6 +18,7 @@ NOT_RECORDED = (
     "[Replay] The recorded run did not make this call with these arguments, or not so often: there "
     "is no recorded result, and the tool was not run."
 )
+NO_RESULT = ToolResult("success", "")
 
 
 def key_of(call: ToolCall) -> tuple[str, str]:
@@ -56,9 +57,9 @@ class RecordedCalls:
             case MessageAppended() if event.message.role == "tool":
                 self.answer(event.message)
             case ToolCallFinished() if event.called and (found := self.find(event.tool_call_id)):
-                self.patch(found, called=tuple(event.called))
+                found.result = replace(found.result or NO_RESULT, called=tuple(event.called))
             case HeartbeatsPaused() if found := self.find(event.tool_call_id):
-                self.patch(found, pause_minutes=event.minutes)
+                found.result = replace(found.result or NO_RESULT, pause_minutes=event.minutes)
             case ToolCallRefused() if found := self.find(event.tool_call_id):
                 found.is_used = True
 
@@ -70,33 +71,13 @@ class RecordedCalls:
         """Keep the result of a call."""
         found = self.find(message.tool_call_id or "")
         if found is not None:
-            before = found.result
-            found.result = ToolResult(
-                message.tool_status or "success",
-                text_of(message),
-                pause_minutes=before.pause_minutes if before else None,
+            found.result = replace(
+                found.result or NO_RESULT,
+                status=message.tool_status or "success",
+                text=text_of(message),
                 stdout=message.stdout,
                 stderr=message.stderr,
-                called=before.called if before else (),
             )
-
-    def patch(
-        self,
-        found: RecordedCall,
-        *,
-        called: tuple[str, ...] | None = None,
-        pause_minutes: int | None = None,
-    ) -> None:
-        """Add to the result of a call what is recorded beside its message."""
-        known = found.result or ToolResult("success", "")
-        found.result = ToolResult(
-            known.status,
-            known.text,
-            pause_minutes=known.pause_minutes if pause_minutes is None else pause_minutes,
-            stdout=known.stdout,
-            stderr=known.stderr,
-            called=known.called if called is None else called,
-        )
 
     def use(self, call: ToolCall) -> ToolResult | None:
         """The recorded result of the first such call that was not used yet."""

@@ -15,6 +15,7 @@ from libs.contracts.agent.stored_to_letta_messages import served_messages
 from libs.contracts.bus_messages import Event, Json, JsonObject
 from services.agent.domain.conversations.active_run import nanoseconds
 from services.agent.domain.replays.recorded_calls import key_of
+from services.agent.domain.runs.step_results import error_fields
 
 
 @dataclass(slots=True)
@@ -45,9 +46,10 @@ class Transcript:
         for step in self.steps.values():
             used = used.plus(step.reply.usage)
             took += step.reply.model_ns + step.tool_ns
-        reason, error = stop_reason(self.end), error_of(self.end)
+        end = self.end
+        error = error_fields(end) if isinstance(end, RunFailed) else None
         return ReplayedEnd(
-            stop_reason=reason,
+            stop_reason=stop_reason(end),
             error=error,
             steps=len(self.steps),
             usage=used,
@@ -171,10 +173,3 @@ def stop_reason(end: RunCompleted | RunFailed | RunCancelled | None) -> str | No
             return "cancelled"
         case None:
             return None
-
-
-def error_of(end: RunCompleted | RunFailed | RunCancelled | None) -> JsonObject | None:
-    """The error that a run ended with."""
-    if not isinstance(end, RunFailed):
-        return None
-    return {"error_type": end.error_type, "message": end.message, "detail": end.detail}

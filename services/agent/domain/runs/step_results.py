@@ -15,7 +15,10 @@ from libs.contracts.agent.conversations import (
     ToolCall,
     Usage,
 )
+from libs.contracts.agent.run_replays import RunReplayFailed
+from libs.contracts.agent.runs import RunFailed
 from libs.contracts.agent.stream_chunks import Chunk
+from libs.contracts.agent.summaries import SummaryFailed
 from libs.contracts.bus_messages import JsonObject
 from services.agent.domain.conversations.conversation_state import SystemPrompt
 
@@ -100,6 +103,33 @@ class Failure:
     stop_reason: str = "llm_api_error"
     model: str = ""
     window: int | None = None
+
+
+def run_too_slow(what: str, seconds_max: float) -> Failure:
+    """The failure of something that took longer than a run may."""
+    return Failure(
+        "llm_timeout",
+        f"{what} took longer than {seconds_max:g} seconds, which is the longest that this server"
+        " lets one take (HEELER_RUN_SECONDS_MAX)",
+    )
+
+
+def answer_too_slow(model: str, seconds_max: float, what: str = "answer") -> Failure:
+    """The failure of a question that a model took too long to answer."""
+    return Failure(
+        "llm_timeout",
+        f"{model} took longer than {seconds_max:g} seconds to answer, which is the longest that"
+        f" this server lets one {what} take (HEELER_STEP_SECONDS_MAX)",
+    )
+
+
+def error_fields(failed: Failure | RunFailed | RunReplayFailed | SummaryFailed) -> JsonObject:
+    """Why there is no answer, as clients are told."""
+    return {
+        "error_type": failed.error_type,
+        "message": failed.message,
+        "detail": failed.detail,
+    }
 
 
 def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> Message:

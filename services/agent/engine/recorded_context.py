@@ -91,8 +91,7 @@ class RecordedContext:
             self.notes[FIRST_DESIGN] = None
         design = design_of_run(self.conversation.state, known)
         if llm is not None:
-            config = design.config.model_copy(update={"llm_config": llm})
-            design = design.model_copy(update={"config": config})
+            design = design.with_config(llm_config=llm)
         design = await self.with_tools_as_then(design, moment.order)
         design = with_forbidden(self.ports.policies(), self.org, design)
         window = self.ports.models.window_tokens(design.config.llm_config)

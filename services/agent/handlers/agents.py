@@ -348,5 +348,4 @@ def of_deployment(design: AgentDesign, deployment_id: str, entity_id: str) -> Ag
     """The design of an agent that a deployment of a template has under this entity, if one has."""
     if not deployment_id:
         return design
-    made = {"deployment_id": deployment_id, "entity_id": entity_id or None}
-    return design.model_copy(update={"config": design.config.model_copy(update=made)})
+    return design.with_config(deployment_id=deployment_id, entity_id=entity_id or None)

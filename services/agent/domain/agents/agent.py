@@ -63,6 +63,10 @@ class AgentDesign(BaseModel):
         """Derive the ids that were not recorded."""
         self.tool_ids = tool_ids_of(self.tools, self.tool_ids)
 
+    def with_config(self, **changes: object) -> AgentDesign:
+        """The design with these changes to its configuration."""
+        return self.model_copy(update={"config": self.config.model_copy(update=changes)})
+
     @property
     def current_tools(self) -> list[HeldTool]:
         """The tools that the agent has now."""
@@ -224,23 +228,10 @@ class Agent(Aggregate[AgentState]):
             case AgentCreated():
                 state.phase = "present"
                 state.own_block_ids = event.own_block_ids
-                state.design = AgentDesign(
-                    config=event.config,
-                    tools=event.tools,
-                    tool_ids=event.tool_ids,
-                    tags=event.tags,
-                    block_ids=event.block_ids,
-                )
+                state.design = design_of(event, secrets={})
             case AgentUpdated():
                 assert state.design is not None, "only an agent that exists is changed"
-                state.design = AgentDesign(
-                    secrets=state.design.secrets,
-                    config=event.config,
-                    tools=event.tools,
-                    tool_ids=event.tool_ids,
-                    tags=event.tags,
-                    block_ids=event.block_ids,
-                )
+                state.design = design_of(event, secrets=state.design.secrets)
             case AgentSecretsReplaced():
                 assert state.design is not None, "only an agent that exists has secrets"
                 state.design.secrets = event.secrets
@@ -256,6 +247,18 @@ class Agent(Aggregate[AgentState]):
             case BlockAttached() | BlockDetached():
                 assert state.design is not None, "only an agent that exists sees blocks"
                 state.design.block_ids = event.block_ids
+
+
+def design_of(event: AgentCreated | AgentUpdated, secrets: dict[str, str]) -> AgentDesign:
+    """The design that an event records, with these secrets, which it does not."""
+    return AgentDesign(
+        config=event.config,
+        tools=event.tools,
+        tool_ids=event.tool_ids,
+        tags=event.tags,
+        block_ids=event.block_ids,
+        secrets=secrets,
+    )
 
 
 def missing(agent_id: str) -> Rejected:

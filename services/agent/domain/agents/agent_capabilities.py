@@ -38,6 +38,5 @@ def withdraw(agent: Agent, name: str, *, at: datetime) -> Rejected | None:
 def have(agent: Agent, capabilities: list[Capability], *, at: datetime) -> Rejected | None:
     """Record what the agent can do from now on."""
     assert agent.design is not None, "only an agent that exists can do anything"
-    config = agent.design.config.model_copy(update={"capabilities": capabilities, "updated_at": at})
-    design = agent.design.model_copy(update={"config": config})
+    design = agent.design.with_config(capabilities=capabilities, updated_at=at)
     return agent.update(["capabilities"], design, at=at)

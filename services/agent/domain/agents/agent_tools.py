@@ -42,19 +42,10 @@ def attach(
         return Rejected(code=UNPROCESSABLE, reason=reason)
     read = design.model_copy(update={"custom_tools": [*custom]})
     rules = with_current_names(design.config.tool_rules, read.names_now)
-    return has(
-        agent,
-        design.model_copy(
-            update={
-                "tools": [*current_names(design, held), tool.name],
-                "tool_ids": [*design.tool_ids, tool.id],
-                "config": design.config.model_copy(
-                    update={"tool_rules": [*rules, *approval_rules([tool], rules)]}
-                ),
-            }
-        ),
-        at=at,
-    )
+    names, tool_ids = [*current_names(design, held), tool.name], [*design.tool_ids, tool.id]
+    ruled = design.with_config(tool_rules=[*rules, *approval_rules([tool], rules)])
+    changed = ruled.model_copy(update={"tools": names, "tool_ids": tool_ids})
+    return has(agent, changed, at=at)
 
 
 def current_names(design: AgentDesign, held: Iterable[HeldTool]) -> list[str]:
@@ -79,9 +70,8 @@ def detach(agent: Agent, tool_id: str, *, at: datetime) -> Rejected | None:
 
 def has(agent: Agent, design: AgentDesign, *, at: datetime) -> Rejected | None:
     """Record which tools an agent has."""
-    config = design.config.model_copy(update={"updated_at": at})
     changed = ["tool_ids", "tool_rules"]
-    return agent.update(changed, design.model_copy(update={"config": config}), at=at)
+    return agent.update(changed, design.with_config(updated_at=at), at=at)
 
 
 def with_approval(
@@ -107,5 +97,5 @@ def with_approval(
     if (len(others) < len(rules)) == command.requires_approval:
         return None
     wanted = [*others, rule.model_dump(mode="json")] if command.requires_approval else others
-    config = design.config.model_copy(update={"tool_rules": wanted, "updated_at": at})
-    return agent.update(["tool_rules"], design.model_copy(update={"config": config}), at=at)
+    changed = design.with_config(tool_rules=wanted, updated_at=at)
+    return agent.update(["tool_rules"], changed, at=at)

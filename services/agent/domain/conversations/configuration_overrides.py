@@ -27,8 +27,7 @@ def design_in(state: ConversationState, design: AgentDesign) -> AgentDesign:
         return design
     blocks = [own.isolated_blocks.get(block_id, block_id) for block_id in design.block_ids]
     llm = llm_in(own, design.config.llm_config, design.config.agent_type)
-    config = design.config.model_copy(update={"llm_config": llm})
-    return design.model_copy(update={"block_ids": blocks, "config": config})
+    return design.with_config(llm_config=llm).model_copy(update={"block_ids": blocks})
 
 
 def llm_in(own: ConversationConfig, agents: LLMConfig, agent_type: AgentType) -> LLMConfig:
@@ -58,9 +57,7 @@ def design_of_run(state: ConversationState, design: AgentDesign) -> AgentDesign:
         wanted |= {"return_logprobs": True, "top_logprobs": options.top_logprobs}
     if options.token_ids:
         wanted["return_token_ids"] = True
-    llm = llm.model_copy(update=wanted)
-    config = inside.config.model_copy(update={"llm_config": llm})
-    return inside.model_copy(update={"config": config})
+    return inside.with_config(llm_config=llm.model_copy(update=wanted))
 
 
 def within_window(design: AgentDesign, tokens: int | None) -> AgentDesign:
@@ -68,10 +65,7 @@ def within_window(design: AgentDesign, tokens: int | None) -> AgentDesign:
     llm = design.config.llm_config
     if tokens is None or tokens >= llm.context_window:
         return design
-    llm = llm.model_copy(update={"context_window": tokens})
-    return design.model_copy(
-        update={"config": design.config.model_copy(update={"llm_config": llm})}
-    )
+    return design.with_config(llm_config=llm.model_copy(update={"context_window": tokens}))
 
 
 def with_own_system(messages: list[Message], run: ActiveRun) -> list[Message]:

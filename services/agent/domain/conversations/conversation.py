@@ -68,9 +68,9 @@ class Conversation(Aggregate[ConversationState]):
         """Begin to exist, with the system message and what it was made from."""
         self.record(MessageAppended, at=at, agent_id=agent_id, message=system, shows=shows)
 
-    def append(self, message: Message, *, at: datetime) -> None:
-        """Put a message into the history outside of any run."""
-        self.record(MessageAppended, at=at, agent_id=self.state.agent_id, message=message)
+    def append(self, message: Message, *, at: datetime, **fields: Any) -> None:
+        """Put a message into the history, outside of any run unless the `fields` name one."""
+        self.record(MessageAppended, at=at, agent_id=self.state.agent_id, message=message, **fields)
 
     def delete(self, *, at: datetime) -> None:
         """Delete the conversation; an attempt at a run of it fails at its next commit."""
@@ -101,11 +101,9 @@ class Conversation(Aggregate[ConversationState]):
         if (group_id := group_of(active.run)) is not None:
             sender_id = self.state.agent_id if message.role == "assistant" else message.sender_id
             message = message.model_copy(update={"group_id": group_id, "sender_id": sender_id})
-        self.record(
-            MessageAppended,
+        self.append(
+            message,
             at=at,
-            agent_id=self.state.agent_id,
-            message=message,
             run_id=active.run.id,
             step_id=active.step_id,
             number=active.last_number + 1 if number is None else number,

@@ -54,6 +54,7 @@ from libs.contracts.agent.steps import (
 from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Event
 from services.agent.domain.conversations.active_run import (
+    AcceptedRun,
     ActiveRun,
     QueuedRun,
     RetriedRun,
@@ -231,22 +232,8 @@ def move_omissions(omitted: Omissions, window: list[Message], by: int) -> Omissi
 
 def queue_run(state: ConversationState, event: RunAccepted) -> None:
     """A run waits; one that brings an answer goes before all others."""
-    queued = QueuedRun(
-        run=event.run,
-        messages=event.messages,
-        max_steps=event.max_steps,
-        stream_tokens=event.stream_tokens,
-        agent_type=event.agent_type,
-        tool_rules=event.tool_rules,
-        structured_summaries=event.structured_summaries,
-        autoclear=event.autoclear,
-        sleeptime=event.sleeptime,
-        compaction=event.compaction,
-        options=event.options,
-        gate=gate_of(event),
-        answers=event.answers,
-        unless_said=event.unless_said,
-    )
+    said = {name: getattr(event, name) for name in QueuedRun.model_fields if name != "gate"}
+    queued = QueuedRun(**said, gate=gate_of(event))
     state.queue.insert(0 if event.answers else len(state.queue), queued)
     state.queued_bytes += queued.bytes
     if event.goes_on_from:
@@ -270,16 +257,7 @@ def start_run(state: ConversationState, event: RunStarted) -> None:
     state.queued_bytes -= waiting.bytes
     assert waiting.run.id == event.run_id, "runs start in the order of acceptance"
     state.active_run = ActiveRun(
-        run=waiting.run,
-        max_steps=waiting.max_steps,
-        stream_tokens=waiting.stream_tokens,
-        agent_type=waiting.agent_type,
-        tool_rules=waiting.tool_rules,
-        structured_summaries=waiting.structured_summaries,
-        compaction=waiting.compaction,
-        options=waiting.options,
-        sleeptime=waiting.sleeptime,
-        gate=waiting.gate,
+        **{name: getattr(waiting, name) for name in AcceptedRun.model_fields},
         follow_ups=waiting.messages if waiting.answers else [],
         started_at=event.timestamp,
         brings_nothing=waiting.unless_said or not (waiting.messages or waiting.answers),

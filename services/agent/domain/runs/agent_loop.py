@@ -6,7 +6,6 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from libs.contracts.agent.runs import ClientTool
 from libs.contracts.agent.tool_rule_evaluation import ToolRules, refusal_of
 from libs.contracts.bus_messages import JsonObject
 from services.agent.domain.agents.agent import AgentDesign
@@ -24,6 +23,7 @@ from services.agent.domain.runs.run_actions import (
     StartTools,
 )
 from services.agent.domain.runs.step_results import ModelReply
+from services.agent.domain.tools.custom_tools import function_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +135,6 @@ def schemas_of(design: AgentDesign, run: ActiveRun) -> dict[str, JsonObject]:
     may call, and those of the client, which take their place where they have the same name."""
     held = (tool for tool in design.current_tools if tool.name not in design.forbidden)
     schemas = {tool.name: tool.json_schema for tool in held}
-    theirs = run.gate.client_tools if run.gate else []
-    return {**schemas, **{tool.name: client_schema(tool) for tool in theirs}}
-
-
-def client_schema(tool: ClientTool) -> JsonObject:
-    """The function schema of a client's tool; its arguments are an object, whatever it says."""
-    properties, required = (tool.parameters.get(key) for key in ("properties", "required"))
-    parameters: JsonObject = {
-        **tool.parameters,
-        "type": "object",
-        "properties": properties if isinstance(properties, dict) else {},
-        "required": required if isinstance(required, list) else [],
-    }
-    return {"name": tool.name, "description": tool.description, "parameters": parameters}
+    for tool in run.gate.client_tools if run.gate else ():
+        schemas[tool.name] = function_schema(tool.name, tool.description, tool.parameters)
+    return schemas

@@ -13,7 +13,7 @@ from libs.contracts.agent.approvals import (
     CallAnswer,
     RecordedAnswer,
 )
-from libs.contracts.agent.conversations import Message, MessageAppended
+from libs.contracts.agent.conversations import Message
 from libs.contracts.agent.runs import RunStarted
 from libs.contracts.bus_messages import INVALID, Json, Rejected
 from libs.contracts.deterministic_ids import derived_id
@@ -76,15 +76,8 @@ def record(
     later: the attempt that starts one has to know whether it was started before."""
     state, run_id = conversation.state, command.run.id
     conversation.record(RunStarted, at=at, run_id=run_id, agent_id=state.agent_id)
-    conversation.record(
-        MessageAppended,
-        at=at,
-        agent_id=state.agent_id,
-        message=response_message(command, approval, at=at),
-        run_id=run_id,
-        step_id=approval.step_id,
-        sent=True,
-    )
+    message, step_id = response_message(command, approval, at=at), approval.step_id
+    conversation.append(message, at=at, run_id=run_id, step_id=step_id, sent=True)
     answered = {answer.tool_call_id for answer in fresh}
     conversation.record(
         ApprovalAnswered,

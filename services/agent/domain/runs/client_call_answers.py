@@ -14,7 +14,7 @@ from libs.contracts.agent.approvals import (
     WaitingCall,
     arguments_hash,
 )
-from libs.contracts.agent.conversations import Message, MessageAppended, ToolCall, ToolStatus
+from libs.contracts.agent.conversations import Message, ToolCall, ToolStatus
 from libs.contracts.agent.steps import ToolCallRefused
 from libs.contracts.bus_messages import Json
 from libs.contracts.deterministic_ids import derived_id
@@ -22,7 +22,7 @@ from libs.contracts.shortened_text import cut
 from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX
 from services.agent.domain.conversations.approval_state import PendingApproval, PendingCall
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.runs.tool_calls import show
+from services.agent.domain.runs.tool_calls import end_call
 
 NOT_APPROVED = "The user did not allow this call, so it was not carried out."
 UNAPPROVED = (
@@ -72,35 +72,20 @@ def show_answer(conversation: Conversation, pending: PendingCall, *, at: datetim
     place = str(active.calls.index(pending))
     message_id = derived_id("message", active.run.id, active.step_id, place)
     message = answer_message(call, answer, message_id=message_id, at=at)
-    early = active.follows_unshown(call.id)
-    fields = {
-        "run_id": active.run.id,
-        "step_id": active.step_id,
-        "tool_call_id": call.id,
-        "tool": call.name,
-        "held": message if early else None,
-    }
+    fields = {"tool": call.name}
     if answer.kind == "returned":
-        conversation.record(ToolCallReturned, at=at, status=answer.status, **fields)
+        status = answer.status
+        end_call(conversation, ToolCallReturned, call, message, at=at, status=status, **fields)
     else:
-        conversation.record(ToolCallRefused, at=at, **fields)
-    if not early:
-        show(conversation, message, at=at)
+        end_call(conversation, ToolCallRefused, call, message, at=at, **fields)
 
 
 def show_follow_ups(conversation: Conversation, *, at: datetime) -> None:
     """Show the model what the client said together with its answer."""
     active = conversation.running()
     for message in list(active.follow_ups):
-        conversation.record(
-            MessageAppended,
-            at=at,
-            agent_id=conversation.state.agent_id,
-            message=message,
-            run_id=active.run.id,
-            step_id=active.next_step_id,
-            sent=True,
-        )
+        run_id, step_id = active.run.id, active.next_step_id
+        conversation.append(message, at=at, run_id=run_id, step_id=step_id, sent=True)
 
 
 def end(conversation: Conversation, kind: type[ApprovalEnded], *, at: datetime) -> None:
@@ -117,13 +102,7 @@ def end(conversation: Conversation, kind: type[ApprovalEnded], *, at: datetime) 
         tool_call_ids=list(approval.calls_by_id),
     )
     for message in last_results(approval, ENDED[kind], at=at):
-        conversation.record(
-            MessageAppended,
-            at=at,
-            agent_id=conversation.state.agent_id,
-            message=message,
-            step_id=approval.step_id,
-        )
+        conversation.append(message, at=at, step_id=approval.step_id)
 
 
 def last_results(approval: PendingApproval, why: str, *, at: datetime) -> list[Message]:

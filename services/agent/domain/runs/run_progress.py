@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Container
 from datetime import datetime
 
-from libs.contracts.agent.conversations import MessageAppended
 from libs.contracts.agent.runs import ReviewableRunEnded, RunCompleted, RunStarted
 from libs.contracts.bus_messages import Json
 from services.agent.domain.conversations.active_run import end_fields, step_id_of
@@ -50,17 +49,9 @@ def start_next(conversation: Conversation, *, at: datetime) -> None:
     own = {message.otid for message in waiting.messages}
     said = messages_without_answer(state, own) if waiting.unless_said else []
     for message in waiting.messages:
-        if (message.otid, message.content) in said:
-            continue
-        conversation.record(
-            MessageAppended,
-            at=at,
-            agent_id=state.agent_id,
-            message=message,
-            run_id=run_id,
-            step_id=step_id_of(run_id, 1),
-            sent=True,
-        )
+        if (message.otid, message.content) not in said:
+            step_id = step_id_of(run_id, 1)
+            conversation.append(message, at=at, run_id=run_id, step_id=step_id, sent=True)
 
 
 def messages_without_answer(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from libs.contracts.agent.conversations import Message, ToolCall
 from libs.contracts.agent.steps import (
@@ -18,6 +19,7 @@ from libs.contracts.agent.steps import (
     ToolCallsStarted,
     ToolCallStarted,
 )
+from libs.contracts.bus_messages import Event
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.runs.step_results import ToolResult, result_message
 
@@ -38,35 +40,15 @@ def start(conversation: Conversation, calls: Sequence[ToolCall], *, at: datetime
 
 def record_start(conversation: Conversation, call: ToolCall, *, at: datetime) -> None:
     """Record the start of one call."""
-    active = conversation.running()
-    conversation.record(
-        ToolCallStarted,
-        at=at,
-        run_id=active.run.id,
-        step_id=active.step_id,
-        tool_call_id=call.id,
-        tool=call.name,
-    )
+    record_of_call(conversation, ToolCallStarted, call, at=at, tool=call.name)
 
 
 def refuse(
     conversation: Conversation, call: ToolCall, why: str, *, message_id: str, at: datetime
 ) -> None:
     """Record that a call is not carried out, and show the model why."""
-    active = conversation.running()
     message = result_message(call, ToolResult("error", why), message_id=message_id, at=at)
-    early = active.follows_unshown(call.id)
-    conversation.record(
-        ToolCallRefused,
-        at=at,
-        run_id=active.run.id,
-        step_id=active.step_id,
-        tool_call_id=call.id,
-        tool=call.name,
-        held=message if early else None,
-    )
-    if not early:
-        show(conversation, message, at=at)
+    end_call(conversation, ToolCallRefused, call, message, at=at, tool=call.name)
 
 
 def finish(
@@ -78,50 +60,49 @@ def finish(
     at: datetime,
 ) -> None:
     """Record the result of a call, and show it to the model."""
-    active = conversation.running()
-    message = result_message(call, result, message_id=message_id, at=at)
-    early = active.follows_unshown(call.id)
     if result.forbidden:
-        conversation.record(
-            ToolCallForbidden,
-            at=at,
-            run_id=active.run.id,
-            step_id=active.step_id,
-            tool_call_id=call.id,
-            tool=call.name,
-            reason=result.text,
+        record_of_call(
+            conversation, ToolCallForbidden, call, at=at, tool=call.name, reason=result.text
         )
-    conversation.record(
-        ToolCallFinished,
-        at=at,
-        run_id=active.run.id,
-        step_id=active.step_id,
-        tool_call_id=call.id,
-        status=result.status,
-        held=message if early else None,
-        called=[*result.called],
-    )
-    if not early:
-        show(conversation, message, at=at)
+    message = result_message(call, result, message_id=message_id, at=at)
+    told = {"status": result.status, "called": [*result.called]}
+    end_call(conversation, ToolCallFinished, call, message, at=at, **told)
 
 
 def interrupt(
     conversation: Conversation, call: ToolCall, why: str, *, message_id: str, at: datetime
 ) -> None:
     """Record a call as interrupted and show the model so, without going on."""
-    active = conversation.running()
     message = result_message(call, ToolResult("error", why), message_id=message_id, at=at)
-    early = active.follows_unshown(call.id)
-    conversation.record(
-        ToolCallInterrupted,
-        at=at,
-        run_id=active.run.id,
-        step_id=active.step_id,
-        tool_call_id=call.id,
-        held=message if early else None,
-    )
+    end_call(conversation, ToolCallInterrupted, call, message, at=at)
+
+
+def end_call(
+    conversation: Conversation,
+    event: type[Event],
+    call: ToolCall,
+    message: Message,
+    *,
+    at: datetime,
+    **fields: Any,
+) -> None:
+    """Record the end of a call, and show its message unless a call before it has none yet: then the
+    message is held."""
+    early = conversation.running().follows_unshown(call.id)
+    held = message if early else None
+    record_of_call(conversation, event, call, at=at, held=held, **fields)
     if not early:
         show(conversation, message, at=at)
+
+
+def record_of_call(
+    conversation: Conversation, event: type[Event], call: ToolCall, *, at: datetime, **fields: Any
+) -> None:
+    """Record an event about a call of the running step."""
+    run_id, step_id = conversation.running().run.id, conversation.running().step_id
+    conversation.record(
+        event, at=at, run_id=run_id, step_id=step_id, tool_call_id=call.id, **fields
+    )
 
 
 def show(conversation: Conversation, result: Message, *, at: datetime) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -16,6 +17,7 @@ from libs.contracts.agent.summaries import (
     SummarisedMessages,
     SummarizeMessages,
     SummaryArchived,
+    SummaryEvent,
     SummaryFailed,
     SummaryLength,
     SummaryLimits,
@@ -136,11 +138,10 @@ class AgentSummaries(Aggregate[SummariesState]):
         """Keep the text of a part, unless it or the whole is there already."""
         active = self.active(summary_id)
         if active and active.text is None and part.covered > active.covered_at(part.level):
-            self.record(
+            self.note(
                 SummaryPartWritten,
+                summary_id,
                 at=at,
-                agent_id=self.state.agent_id,
-                summary_id=summary_id,
                 level=part.level,
                 covered=part.covered,
                 text=part.text,
@@ -153,25 +154,16 @@ class AgentSummaries(Aggregate[SummariesState]):
         """Have a text, unless there is one."""
         active = self.active(summary_id)
         if active and active.text is None:
-            self.record(
-                SummaryWritten,
-                at=at,
-                agent_id=self.state.agent_id,
-                summary_id=summary_id,
-                text=text,
-                model=model,
-                usage=usage,
-            )
+            self.note(SummaryWritten, summary_id, at=at, text=text, model=model, usage=usage)
 
     def fail(self, summary_id: str, failure: Failure, *, at: datetime) -> None:
         """End without a text; nothing happens where there is one."""
         active = self.active(summary_id)
         if active and active.text is None:
-            self.record(
+            self.note(
                 SummaryFailed,
+                summary_id,
                 at=at,
-                agent_id=self.state.agent_id,
-                summary_id=summary_id,
                 error_type=failure.error_type,
                 message=failure.message,
                 detail=failure.detail,
@@ -180,24 +172,19 @@ class AgentSummaries(Aggregate[SummariesState]):
     def archive(self, summary_id: str, passage_id: str, *, at: datetime) -> None:
         """Be saved as a passage."""
         if self.active(summary_id):
-            self.record(
-                SummaryArchived,
-                at=at,
-                agent_id=self.state.agent_id,
-                summary_id=summary_id,
-                passage_id=passage_id,
-            )
+            self.note(SummaryArchived, summary_id, at=at, passage_id=passage_id)
 
     def leave_unarchived(self, summary_id: str, reason: str, *, at: datetime) -> None:
         """End without a passage, for this reason."""
         if self.active(summary_id):
-            self.record(
-                SummaryNotArchived,
-                at=at,
-                agent_id=self.state.agent_id,
-                summary_id=summary_id,
-                reason=reason[:REASON_CHARS_MAX],
-            )
+            self.note(SummaryNotArchived, summary_id, at=at, reason=reason[:REASON_CHARS_MAX])
+
+    def note(
+        self, event: type[SummaryEvent], summary_id: str, *, at: datetime, **fields: Any
+    ) -> None:
+        """Record an event about one summary."""
+        agent_id = self.state.agent_id
+        self.record(event, at=at, agent_id=agent_id, summary_id=summary_id, **fields)
 
     def delete(self, *, at: datetime) -> None:
         """Go with the agent; safe to repeat."""

@@ -45,16 +45,21 @@ class CustomTool(BaseModel):
 
     @property
     def json_schema(self) -> JsonObject:
-        """The function schema that a model is shown; its arguments are an object, whatever the
-        client said."""
-        properties, required = (self.parameters.get(key) for key in ("properties", "required"))
-        parameters: JsonObject = {
-            **self.parameters,
-            "type": "object",
-            "properties": properties if isinstance(properties, dict) else {},
-            "required": required if isinstance(required, list) else [],
-        }
-        return {"name": self.name, "description": self.description, "parameters": parameters}
+        """The function schema that a model is shown."""
+        return function_schema(self.name, self.description, self.parameters)
+
+
+def function_schema(name: str, description: str, parameters: JsonObject) -> JsonObject:
+    """The function schema of a client's tool; its arguments are an object, whatever the client
+    said."""
+    properties, required = (parameters.get(key) for key in ("properties", "required"))
+    whole: JsonObject = {
+        **parameters,
+        "type": "object",
+        "properties": properties if isinstance(properties, dict) else {},
+        "required": required if isinstance(required, list) else [],
+    }
+    return {"name": name, "description": description, "parameters": whole}
 
 
 type HeldTool = BaseTool | CustomTool

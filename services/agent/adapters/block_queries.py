@@ -8,7 +8,7 @@ from pydantic_core import from_json
 
 from libs.eventstore.connection_pool import Database, DatabaseQueries
 from libs.eventstore.query_batching import Batched
-from services.agent.domain.prompts.model_context import AttachedBlock
+from services.agent.domain.prompts.system_prompt import AttachedBlock
 
 # A system message is read, stored and sent as a whole, so the blocks in it have a bound together.
 SEEN_BYTES_MAX = 16 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -24,7 +24,7 @@ SEARCH = f"""
 select role, created_at, text from (
     select m.role, m.created_at, m.text, max(m.position) as position
     from (select %(main)s::text as id union all
-          select id from agent.conversations where agent_id = %(agent)s and org = %(org)s) c
+          select id from agent.conversations where agent_id = %(agent_id)s and org = %(org)s) c
     cross join lateral (
         select role, created_at, text, position from agent.messages
         where conversation_id = c.id and org = %(org)s
@@ -41,7 +41,7 @@ NAMED = """
 select m.role, m.created_at, m.text
 from unnest(%(ids)s::text[]) with ordinality as named(id, place)
 cross join lateral (select * from agent.messages where id = named.id limit 1) m
-where m.org = %(org)s and m.agent_id = %(agent)s and m.role = any(%(roles)s)
+where m.org = %(org)s and m.agent_id = %(agent_id)s and m.role = any(%(roles)s)
   and (%(since)s::timestamptz is null or m.created_at >= %(since)s)
   and (%(until)s::timestamptz is null or m.created_at <= %(until)s)
 order by named.place"""
@@ -75,33 +75,13 @@ class ConversationSearch(DatabaseQueries):
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         """Messages of an agent's history, the newest first."""
         rows = await self.database.fetch(
-            SEARCH,
-            {
-                "org": search.org,
-                "agent": search.agent_id,
-                "main": main_conversation(search.agent_id),
-                "roles": search.roles,
-                "text": search.text,
-                "since": search.since,
-                "until": search.until,
-                "limit": search.limit,
-            },
+            SEARCH, {**asdict(search), "main": main_conversation(search.agent_id)}
         )
         return [FoundMessage(*row) for row in rows]
 
     async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
         """Of these messages those that the search is about, whatever they say, in their order."""
-        rows = await self.database.fetch(
-            NAMED,
-            {
-                "ids": ids,
-                "org": search.org,
-                "agent": search.agent_id,
-                "roles": search.roles,
-                "since": search.since,
-                "until": search.until,
-            },
-        )
+        rows = await self.database.fetch(NAMED, {**asdict(search), "ids": ids})
         return [FoundMessage(*row) for row in rows]
 
 

@@ -139,33 +139,25 @@ class ConversationTools:
         limit: int,
         page: int,
     ) -> ToolResult:
-        """One page of what a search finds."""
+        """One page of what a search finds, the best first; without a text the newest first."""
         if isinstance(dates, str):
             return error(dates)
         end = (page + 1) * limit
         if end > SEARCH_RESULTS_MAX:
             last = SEARCH_RESULTS_MAX // limit - 1
             return error(f"`page` is at most {last}: name dates that are nearer to each other.")
-        found = await self.search(calling, text, roles, dates, end)
-        return search_result(found[end - limit :], ZoneInfo(calling.design.config.timezone))
-
-    async def search(
-        self, calling: Calling, text: str | None, roles: list[str], span: Span, limit: int
-    ) -> list[FoundMessage]:
-        """Messages of the agent's history, the best first; without a text the newest first."""
-        since, until = span
-        return await self.messages.search(
-            calling,
-            Search(
-                org=calling.context.org,
-                agent_id=calling.design.config.id,
-                text=text,
-                roles=roles,
-                since=since,
-                until=until,
-                limit=limit,
-            ),
+        since, until = dates
+        wanted = Search(
+            org=calling.context.org,
+            agent_id=calling.design.config.id,
+            text=text,
+            roles=roles,
+            since=since,
+            until=until,
+            limit=end,
         )
+        found = await self.messages.search(calling, wanted)
+        return search_result(found[end - limit :], ZoneInfo(calling.design.config.timezone))
 
 
 def search_result(found: list[FoundMessage], zone: ZoneInfo) -> ToolResult:

@@ -82,16 +82,8 @@ class SummaryQueries(DatabaseQueries):
         )
         if row is None or not row[0]:
             return None
-        count, first, last, start, end, weight = row
-        return SummarisedMessages(
-            conversation_id=conversation_id,
-            first=first,
-            last=last,
-            count=count,
-            bytes=weight,
-            start=start,
-            end=end,
-        )
+        extent = dict(zip(("count", "first", "last", "start", "end", "bytes"), row, strict=True))
+        return SummarisedMessages(conversation_id=conversation_id, **extent)
 
     async def history_page(
         self, org: str, messages: SummarisedMessages, after: int, limit: int

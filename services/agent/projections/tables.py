@@ -22,22 +22,9 @@ BATCH_ITEMS = Table("batch_items", aggregate="batch_id")
 RUN_REPLAYS = Table("run_replays")
 RUN_REPLAY_STEPS = Table("run_replay_steps", key=("replay_id", "number"), aggregate="replay_id")
 READ_MODELS = (
-    AGENTS,
-    AGENT_TAGS,
-    AGENT_CAPABILITIES,
-    BATCHES,
-    BATCH_ITEMS,
-    CALLBACKS,
-    CALLED_RUNS,
-    APPROVALS,
-    CONVERSATIONS,
-    HEARTBEAT_PAUSES,
-    MESSAGES,
-    RUN_REPLAYS,
-    RUN_REPLAY_STEPS,
-    RUNS,
-    STEPS,
-    SUMMARIES,
+    *(AGENTS, AGENT_TAGS, AGENT_CAPABILITIES, BATCHES, BATCH_ITEMS, CALLBACKS, CALLED_RUNS),
+    *(APPROVALS, CONVERSATIONS, HEARTBEAT_PAUSES, MESSAGES, RUN_REPLAYS, RUN_REPLAY_STEPS, RUNS),
+    *(STEPS, SUMMARIES),
 )
 
 

@@ -19,7 +19,7 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.adapters.models.transport import ProviderRequest, Refused, StreamedWire
+from services.agent.adapters.models.transport import ProviderRequest, Refused, Wire
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import CONFIG, LLM, SYSTEM, message
@@ -51,7 +51,7 @@ class GivenWire:
         pass
 
 
-class RawWire(StreamedWire):
+class RawWire(Wire):
     """A wire over which bytes come as they are given, in chunks of some size."""
 
     call_seconds_max = 60.0

@@ -47,8 +47,12 @@ from services.agent.adapters.summary_queries import (
 from services.agent.adapters.tool_queries import ToolRunProgress
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.agents.attached_folders import AttachedFile, AttachedFolder
-from services.agent.domain.prompts.model_context import AttachedBlock
-from services.agent.domain.prompts.system_prompt import COUNTED_MAX, TAGS_SHOWN_MAX, ArchivalMemory
+from services.agent.domain.prompts.system_prompt import (
+    COUNTED_MAX,
+    TAGS_SHOWN_MAX,
+    ArchivalMemory,
+    AttachedBlock,
+)
 from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 from services.agent.domain.summaries.summary_transcript import HistoryMessage
 from services.agent.domain.tools.custom_tools import CustomTool

@@ -10,7 +10,8 @@ from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.agents.agent_types import PROFILES
 from services.agent.domain.conversations.active_run import ActiveRun, PendingCall
-from services.agent.domain.prompts.model_context import AttachedBlock, SeenMemory, system_prompt
+from services.agent.domain.prompts.model_context import SeenMemory, system_prompt
+from services.agent.domain.prompts.system_prompt import AttachedBlock
 from services.agent.domain.runs.agent_loops import loop_of
 from services.agent.domain.runs.run_actions import (
     AskModel,

@@ -23,7 +23,7 @@ from libs.contracts.memory.blocks import (
 )
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain.agents.agent import AgentDesign
-from services.agent.domain.prompts.model_context import AttachedBlock
+from services.agent.domain.prompts.system_prompt import AttachedBlock
 from services.agent.domain.runs.step_results import ToolResult
 from services.agent.domain.tools.block_patches import BlockPatch, block_patches
 from tests.contract.examples import AGENT, BLOCK, CONFIG, HUMAN, RUN, SHARED_BLOCK, STEP

@@ -9,14 +9,13 @@ from libs.contracts.letta.enums import AgentType
 from libs.contracts.shortened_text import NOTE, cut
 from services.agent.domain.conversations.conversation import ConversationState, SystemPrompt
 from services.agent.domain.prompts.model_context import (
-    AttachedBlock,
     SeenMemory,
     rebuilt_prompt,
     shown_messages,
     shown_versions,
     system_prompt,
 )
-from services.agent.domain.prompts.system_prompt import COUNTED_MAX, ArchivalMemory
+from services.agent.domain.prompts.system_prompt import COUNTED_MAX, ArchivalMemory, AttachedBlock
 from tests.contract.examples import CALL, CALLED, CONFIG, SAID, SYSTEM, message
 from tests.unit.given import NOW
 

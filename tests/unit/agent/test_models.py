@@ -31,12 +31,8 @@ from services.agent.adapters.models.ports import (
 from services.agent.adapters.models.provider_error_words import failure_of
 from services.agent.adapters.models.scripted_model import ScriptedProvider
 from services.agent.adapters.models.transport import Refused
-from services.agent.domain.prompts.model_context import (
-    AttachedBlock,
-    ModelRequest,
-    SeenMemory,
-    system_prompt,
-)
+from services.agent.domain.prompts.model_context import ModelRequest, SeenMemory, system_prompt
+from services.agent.domain.prompts.system_prompt import AttachedBlock
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.clock_and_ids import ManualClock
 from tests.contract.examples import CALLED, CONFIG, EMBEDDING, LLM, RETURNED, SAID, SYSTEM, message

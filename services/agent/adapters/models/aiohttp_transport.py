@@ -27,7 +27,7 @@ from services.agent.adapters.models.transport import (
     Lost,
     ProviderRequest,
     Refused,
-    StreamedWire,
+    Wire,
     beginning,
 )
 
@@ -39,7 +39,7 @@ HEADERS = {
 UNLIMITED = 0
 
 
-class HttpWire(StreamedWire):
+class HttpWire(Wire):
     """A wire over aiohttp. Proxies and certificates are those of the environment.
 
     `seconds_max` is how long the provider may be silent, `call_seconds_max` how long an answer may

@@ -15,7 +15,7 @@ from services.agent.adapters.models.transport import (
     Lost,
     ProviderRequest,
     Refused,
-    StreamedWire,
+    Wire,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ async def cut_error(response: Response) -> None:
         response.stream = Beginning(response.stream)
 
 
-class AnthropicWire(StreamedWire):
+class AnthropicWire(Wire):
     """A wire by the SDK of Anthropic over its aiohttp transport.
 
     Bodies go in as they are and answers come out as they came: the SDK's walk through typed

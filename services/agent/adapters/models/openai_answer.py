@@ -93,32 +93,20 @@ class TokenLogprobs:
 FILTERED = "content_filter"
 # Why an answer ended, in the words of servers that do not use OpenAI's.
 FINISH_REASONS = {
-    "eos": "stop",
-    "eos_token": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "model_length": "length",
-    "safety": FILTERED,
-    "sensitive": FILTERED,
-    "recitation": FILTERED,
-    "prohibited_content": FILTERED,
-    "blocklist": FILTERED,
-    "spii": FILTERED,
-    "abort": "error",
-    "aborted": "error",
-    "cancelled": "error",
-    "canceled": "error",
-    "engine_error": "error",
-    "exception": "error",
-    "failed": "error",
-    "failure": "error",
-    "internal_error": "error",
-    "server_error": "error",
-    "timeout": "error",
-    "network_error": "error",
-    "insufficient_system_resource": "error",
+    reason: ours
+    for ours, reasons in {
+        "stop": ("eos", "eos_token", "end_turn", "stop_sequence"),
+        "length": ("max_tokens", "max_output_tokens", "model_length"),
+        FILTERED: (
+            *("safety", "sensitive", "recitation", "prohibited_content", "blocklist", "spii"),
+        ),
+        "error": (
+            *("abort", "aborted", "cancelled", "canceled", "engine_error", "exception", "failed"),
+            *("failure", "internal_error", "server_error", "timeout", "network_error"),
+            "insufficient_system_resource",
+        ),
+    }.items()
+    for reason in reasons
 }
 # The parts of a content that are thoughts.
 THINKING_PARTS = ("thinking", "reasoning")

@@ -89,16 +89,14 @@ class ModelLister(Protocol):
     name: str
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """The models that are offered. Raises ProviderUnreachable."""
+        """The models that are offered. Raises ProviderUnreachable, and NoModelList."""
 
     async def close(self) -> None:
         """Close all open connections; safe to repeat."""
 
 
-class Provider(Protocol):
+class Provider(ModelLister, Protocol):
     """One provider of models, which answers for the handles `<name>/<model>`."""
-
-    name: str
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Ask a model: the chunks of its answer as they come, if the request wants them, and last
@@ -110,12 +108,6 @@ class Provider(Protocol):
 
     def window_tokens(self, model: str) -> int | None:
         """The size of a model's window in tokens, where its server has said so in an error."""
-
-    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
-        """The models that the provider offers. Raises ProviderUnreachable, and NoModelList."""
-
-    async def close(self) -> None:
-        """Close all open connections; safe to repeat."""
 
 
 class Models(Protocol):

@@ -18,7 +18,7 @@ from contextlib import (
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol
+from typing import Any
 
 from libs.contracts.bus_messages import Json, JsonObject
 
@@ -112,24 +112,6 @@ class ProviderRequest:
     seconds_max: float
     content: bytes | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Wire(Protocol):
-    """The way to one provider. Every method raises Refused, Lost and TooLong, and tries once."""
-
-    async def post(self, path: str, content: bytes) -> bytes:
-        """The answer to a JSON body, whole."""
-
-    def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
-        """The data of the server-sent events that answer a JSON body, as they come; one chunk of
-        data where the answer is no stream. A caller that stops early closes the stream, and with
-        it the connection."""
-
-    async def get(self, path: str, parameters: JsonObject) -> bytes:
-        """The content at a path. Raises Refused, Lost and TooLong."""
-
-    async def close(self) -> None:
-        """Close all open connections; safe to repeat."""
 
 
 class EventReader:
@@ -273,8 +255,8 @@ async def beginning(chunks: AsyncIterator[bytes]) -> str:
     return read[:ERROR_BYTES_MAX].decode(errors="replace")
 
 
-class StreamedWire(ABC):
-    """Keeps the contract of `Wire`, where answers can be read in chunks."""
+class Wire(ABC):
+    """The way to one provider. Every method raises Refused, Lost and TooLong, and tries once."""
 
     call_seconds_max: float
 
@@ -294,7 +276,7 @@ class StreamedWire(ABC):
         )
 
     async def get(self, path: str, parameters: JsonObject) -> bytes:
-        """The content at a path. Raises Refused, Lost and TooLong."""
+        """The content at a path."""
         return await self.whole(
             ProviderRequest("GET", path, LIST_BYTES_MAX, LIST_SECONDS_MAX, parameters=parameters)
         )
@@ -311,7 +293,9 @@ class StreamedWire(ABC):
         return bytes(read)
 
     async def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
-        """The data of the server-sent events that answer a JSON body, as they come."""
+        """The data of the server-sent events that answer a JSON body, as they come; one chunk of
+        data where the answer is no stream. A caller that stops early closes the stream, and with
+        it the connection."""
         reader = EventReader()
         asked = ProviderRequest("POST", path, STREAM_BYTES_MAX, self.call_seconds_max, content)
         deadline = asyncio.get_running_loop().time() + asked.seconds_max

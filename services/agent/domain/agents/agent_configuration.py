@@ -289,14 +289,8 @@ def updated_rules(
 
 
 MODEL_FIELDS = {
-    "model",
-    "llm_config",
-    "model_settings",
-    "context_window_limit",
-    "max_tokens",
-    "reasoning",
-    "parallel_tool_calls",
-    "response_format",
+    *("model", "llm_config", "model_settings", "context_window_limit", "max_tokens", "reasoning"),
+    *("parallel_tool_calls", "response_format"),
 }
 CONFIG_FIELDS = [field for field in AGENT_FIELDS if field.name in AgentConfig.model_fields]
 # What null removes.

@@ -104,18 +104,11 @@ _WITH_SLEEPTIME = ("send_message", "conversation_search", "archival_memory_searc
 
 _EXITING = frozenset({"send_message", "send_message_to_agent_async", "memory_finish_edits"})
 _CONTINUING = frozenset(
-    {
-        "conversation_search",
-        "archival_memory_insert",
-        "archival_memory_search",
-        "core_memory_append",
-        "core_memory_replace",
-        "memory",
-        "memory_apply_patch",
-        "memory_replace",
-        "memory_insert",
-        "memory_rethink",
-    }
+    [
+        *("conversation_search", "archival_memory_insert", "archival_memory_search"),
+        *("core_memory_append", "core_memory_replace", "memory", "memory_apply_patch"),
+        *("memory_replace", "memory_insert", "memory_rethink"),
+    ]
 )
 
 # Models that choose well without being told which tools go on, and an exception to them.

@@ -43,19 +43,8 @@ _GEMINI_ALWAYS = ("gemini-2.5-pro", "gemini-3")
 _GPT_WITH_NONE = ("gpt-5.1", "gpt-5.2", "gpt-5.3", "gpt-5.4")
 _GLM = ("glm-4.5", "glm-4.6", "glm-4.7", "glm-5")
 _OPENROUTER = (
-    "/o1",
-    "/o3",
-    "/o4",
-    "/gpt-5",
-    "claude-3-7-sonnet",
-    "claude-sonnet-4",
-    "claude-opus-4",
-    "claude-haiku-4",
-    "gemini",
-    *_GLM,
-    "deepseek-r1",
-    "deepseek-reasoner",
-    "kimi",
+    *("/o1", "/o3", "/o4", "/gpt-5", "claude-3-7-sonnet", "claude-sonnet-4", "claude-opus-4"),
+    *("claude-haiku-4", "gemini", *_GLM, "deepseek-r1", "deepseek-reasoner", "kimi"),
 )
 
 

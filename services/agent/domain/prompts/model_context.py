@@ -24,6 +24,7 @@ from services.agent.domain.conversations.provider_rejected_messages import shown
 from services.agent.domain.prompts.system_prompt import (
     NO_ARCHIVES,
     ArchivalMemory,
+    AttachedBlock,
     PromptMetadata,
     compile_system_prompt,
 )
@@ -31,21 +32,6 @@ from services.agent.domain.tools.tool_rules import rule_lines
 
 # How the parts are put together; with another one, every prompt is rebuilt.
 PROMPT_VERSION = 3
-
-
-@dataclass(frozen=True, slots=True)
-class AttachedBlock:
-    """A memory block as an agent sees it now; `changed_by` is the agent that changed it last, if a
-    tool call did."""
-
-    id: str
-    version: int
-    label: str
-    value: str
-    description: str | None
-    limit: int
-    read_only: bool
-    changed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

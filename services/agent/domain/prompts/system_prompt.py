@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from libs.contracts.agent.runs import ClientSkill
 from libs.contracts.prompt_escaping import escape_tags, quote_label, tags
@@ -43,19 +42,19 @@ LINE_NUMBER_WARNING = (
 )
 
 
-class Block(Protocol):
-    """The parts of a memory block that a prompt shows."""
+@dataclass(frozen=True, slots=True)
+class AttachedBlock:
+    """A memory block as an agent sees it now; `changed_by` is the agent that changed it last, if a
+    tool call did."""
 
-    @property
-    def label(self) -> str | None: ...
-    @property
-    def value(self) -> str: ...
-    @property
-    def description(self) -> str | None: ...
-    @property
-    def limit(self) -> int: ...
-    @property
-    def read_only(self) -> bool: ...
+    id: str
+    version: int
+    label: str
+    value: str
+    description: str | None
+    limit: int
+    read_only: bool
+    changed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,7 @@ class PromptMetadata:
 
 def compile_system_prompt(
     system: str,
-    blocks: Sequence[Block],
+    blocks: Sequence[AttachedBlock],
     metadata: PromptMetadata,
     *,
     line_numbers: bool = False,
@@ -117,16 +116,16 @@ def compile_system_prompt(
 
 
 def _render_blocks(
-    blocks: Sequence[Block], changed_by: Mapping[str, str], *, line_numbers: bool
+    blocks: Sequence[AttachedBlock], changed_by: Mapping[str, str], *, line_numbers: bool
 ) -> str:
     rendered = "\n\n".join(
-        _render_block(block, changed_by.get(block.label or "", ""), line_numbers=line_numbers)
+        _render_block(block, changed_by.get(block.label, ""), line_numbers=line_numbers)
         for block in blocks
     )
     return f"<memory_blocks>\nYour memory holds these blocks:\n\n{rendered}\n\n</memory_blocks>"
 
 
-def _render_block(block: Block, changed_by: str, *, line_numbers: bool) -> str:
+def _render_block(block: AttachedBlock, changed_by: str, *, line_numbers: bool) -> str:
     opening, closing = tags(block.label) if block.label else ("<block>", "</block>")
     value = escape_tags(block.value)
     if line_numbers and value:

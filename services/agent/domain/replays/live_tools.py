@@ -12,14 +12,10 @@ from services.agent.domain.agents.agent import AgentDesign
 # Of the tools that come with the server those that only read the web, or say something. The others
 # read or change the memory, the workspace or the messages of their agent as they are now.
 STATELESS_TOOLS = frozenset(
-    {
-        "fetch_webpage",
-        "finish_rethinking_memory",
-        "memory_finish_edits",
-        "run_code",
-        "send_message",
-        "web_search",
-    }
+    [
+        *("fetch_webpage", "finish_rethinking_memory", "memory_finish_edits", "run_code"),
+        *("send_message", "web_search"),
+    ]
 )
 
 

@@ -26,7 +26,7 @@ from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, Event, Rejected
 from libs.contracts.letta.model_configs import LLMConfig
 from services.agent.domain.replays.step_comparison import ComparedStep
-from services.agent.domain.runs.step_results import Failure
+from services.agent.domain.runs.step_results import Failure, error_fields
 
 Phase = Literal["unknown", "running", "ended", "deleted"]
 
@@ -150,9 +150,7 @@ class RunReplay(Aggregate[RunReplayState]):
                 RunReplayFailed,
                 at=at,
                 agent_id=self.run.agent_id,
-                error_type=failure.error_type,
-                message=failure.message,
-                detail=failure.detail,
+                **error_fields(failure),
             )
 
     def delete(self, *, at: datetime) -> None:

@@ -29,6 +29,7 @@ from services.agent.domain.runs.step_results import (
     AnsweredStep,
     Failure,
     ToolResult,
+    error_fields,
     kept_calls,
     spoken_message,
 )
@@ -174,9 +175,7 @@ def fail(
         at=at,
         run_id=active.run.id,
         stop_reason=failure.stop_reason,
-        error_type=failure.error_type,
-        message=failure.message,
-        detail=failure.detail,
+        **error_fields(failure),
         step=step or unfinished_step(active, conversation.state.agent_id, failure.model),
         **end_fields(active, at),
     )

@@ -28,7 +28,7 @@ from libs.contracts.agent.summaries import (
 )
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import RATE_LIMITED, Event, Rejected
-from services.agent.domain.runs.step_results import Failure
+from services.agent.domain.runs.step_results import Failure, error_fields
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 # A repeated request means the summary of the first only for so long.
@@ -164,9 +164,7 @@ class AgentSummaries(Aggregate[SummariesState]):
                 SummaryFailed,
                 summary_id,
                 at=at,
-                error_type=failure.error_type,
-                message=failure.message,
-                detail=failure.detail,
+                **error_fields(failure),
             )
 
     def archive(self, summary_id: str, passage_id: str, *, at: datetime) -> None:

@@ -49,7 +49,7 @@ class Queries(
 
 
 async def seen_memory(queries: Queries, org: str, design: AgentDesign) -> SeenMemory:
-    """What the system prompt of an agent shows. An agent that has no tool for files, or for
+    """The memory that the system prompt of an agent shows. One that has no tool for files, or for
     archives, is told nothing of them, and nothing is asked."""
     blocks = await queries.seen_blocks(org, design.block_ids)
     directories, archival = "", NO_ARCHIVES

@@ -57,10 +57,7 @@ class ArchivalMemoryTools:
     def __init__(self, bus: Bus, clock: Clock) -> None:
         self.send = partial(send_command, bus, seconds_max=EMBEDDING_SECONDS_MAX)
         self.clock = clock
-
-    def runners(self) -> Mapping[str, Runner]:
-        """The functions that carry out calls, by the names of the tools."""
-        return {
+        self.runners: dict[str, Runner] = {
             "archival_memory_insert": self.insert,
             "archival_memory_search": self.search,
         }

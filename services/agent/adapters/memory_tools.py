@@ -101,8 +101,8 @@ class MemoryTools:
             "finish_rethinking_memory": self.finish,
             "memory": files.memory,
             "memory_apply_patch": files.memory_apply_patch,
-            **ArchivalMemoryTools(bus, clock).runners(),
-            **VoiceMemoryTools(bus, queries, clock).runners(),
+            **ArchivalMemoryTools(bus, clock).runners,
+            **VoiceMemoryTools(bus, queries, clock).runners,
             **FileTools(bus, queries).runners,
         }
 

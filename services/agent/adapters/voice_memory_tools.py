@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Any
@@ -74,10 +73,10 @@ class VoiceMemoryTools:
         self.send = partial(send_command, bus, seconds_max=EMBEDDING_SECONDS_MAX)
         self.queries = queries
         self.clock = clock
-
-    def runners(self) -> Mapping[str, Runner]:
-        """The functions that carry out calls, by the names of the tools."""
-        return {"search_memory": self.search_memory, "store_memories": self.store_memories}
+        self.runners: dict[str, Runner] = {
+            "search_memory": self.search_memory,
+            "store_memories": self.store_memories,
+        }
 
     async def search_memory(self, calling: Calling) -> ToolResult:
         """Find stored texts by what the user said last, and messages by words."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from libs.bus.ports import Bus, Clock
 from libs.contracts.agent.compaction import ConversationCompacted
-from libs.contracts.agent.conversations import MessageAppended
+from libs.contracts.agent.conversations import Message, MessageAppended
 from libs.contracts.agent.runs import RunCompleted, RunFailed, RunStarted
 from libs.contracts.agent.stored_to_letta_messages import served_messages
 from libs.contracts.agent.stream_chunks import NUMBER_MAX, OPENING_NUMBER
@@ -40,18 +40,13 @@ class RunStreamPublisher:
             case MessageAppended(run_id=str(run_id), sent=False, number=int(number)):
                 if event.chunks is None:
                     self.last_number = number - 1
-                    for message in served_messages(
-                        event.message, run_id=run_id, step_id=event.step_id
-                    ):
-                        await self.next(run_id, {"message": message})
+                    await self.publish_message(event.message, run_id, event.step_id)
                 else:
                     self.last_number = number + len(event.chunks) - 1
                     await self.replace_chunks(run_id, self.last_number)
             case ConversationCompacted(message=summary):
                 self.last_number = event.number - 1
-                run_id, step_id = event.run_id, event.step_id
-                for message in served_messages(summary, run_id=run_id, step_id=step_id):
-                    await self.next(run_id, {"message": message})
+                await self.publish_message(summary, event.run_id, event.step_id)
             case RunCompleted():
                 await self.next(event.run_id, {"end": ended_fields(event)})
             case RunFailed():
@@ -62,6 +57,11 @@ class RunStreamPublisher:
                 self.last_number = OPENING_NUMBER
             case _:
                 pass
+
+    async def publish_message(self, message: Message, run_id: str, step_id: str | None) -> None:
+        """Publish a recorded message as the V1 messages that it is served as."""
+        for served in served_messages(message, run_id=run_id, step_id=step_id):
+            await self.next(run_id, {"message": served})
 
     async def chunk(self, run_id: str, message: JsonObject, *, after: int | None = None) -> None:
         """Publish a chunk of a message that is not recorded yet."""

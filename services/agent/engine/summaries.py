@@ -15,7 +15,6 @@ from datetime import timedelta
 
 from libs.bus.fair_semaphore import FairSemaphore
 from libs.bus.ports import BusUnavailable, request_as_service
-from libs.bus.process_ports import ProcessPorts
 from libs.contracts.agent.conversations import Message, Usage
 from libs.contracts.agent.summaries import SUMMARY_TAG, summary_deltas, summary_passage_id
 from libs.contracts.bus_messages import JsonObject, Rejected
@@ -26,8 +25,8 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
 from libs.work.progress import heartbeats, publish_progress
 from libs.work.work_lease import HANDLED_BY_ENGINE, WorkLease
-from services.agent.adapters.models.ports import ModelFailed, Models
-from services.agent.adapters.summary_queries import DueSummary, SummaryQueries
+from services.agent.adapters.models.ports import ModelFailed
+from services.agent.adapters.summary_queries import DueSummary
 from services.agent.domain.agents.agent import Agent
 from services.agent.domain.agents.model_config_resolution import summariser_config
 from services.agent.domain.conversations.provider_rejected_messages import TOO_LONG
@@ -51,7 +50,7 @@ from services.agent.domain.summaries.summary_transcript import (
     single_text,
     transcript,
 )
-from services.agent.settings import Deadlines
+from services.agent.engine.ports import EnginePorts
 
 log = logging.getLogger(__name__)
 
@@ -68,15 +67,6 @@ ARCHIVE_SILENT = "The memory service did not answer: save the text yourself, or 
 
 class SummaryGone(Exception):
     """There is nothing left to do for a summary."""
-
-
-@dataclass(slots=True, kw_only=True)
-class SummaryPorts(ProcessPorts):
-    """The ports of the summary writer."""
-
-    models: Models
-    queries: SummaryQueries
-    deadlines: Deadlines
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +91,9 @@ class SummaryWriter(LeasedWork[DueSummary]):
     """The summaries that this process writes."""
 
     name = "summary"
-    ports: SummaryPorts
+    ports: EnginePorts
 
-    def __init__(self, ports: SummaryPorts) -> None:
+    def __init__(self, ports: EnginePorts) -> None:
         places = FairSemaphore(
             SUMMARIES_AT_ONCE_MAX,
             of_organisation_max=SUMMARIES_OF_ORG_AT_ONCE_MAX,

@@ -133,17 +133,14 @@ class AgentHandlers:
         block_ids: list[str],
     ) -> Facts | Rejected:
         """The outside facts that a design depends on, looked up."""
-        llm = await self.ports.handles.llm(request.model) if request.model is not None else None
+        handles = self.ports.handles
+        llm = await handles.llm(request.model) if request.model is not None else None
         if isinstance(llm, Rejected):
             return llm
-        embedding = (
-            await self.ports.handles.embedding(request.embedding) if request.embedding else None
-        )
+        embedding = await handles.embedding(request.embedding) if request.embedding else None
         if isinstance(embedding, Rejected):
             return embedding
-        unroutable = (
-            await self.ports.handles.refusal(request.llm_config) if request.llm_config else None
-        )
+        unroutable = await handles.refusal(request.llm_config) if request.llm_config else None
         if unroutable:
             return unroutable
         labels = await self.ports.queries.labels(context.org, block_ids) if block_ids else {}

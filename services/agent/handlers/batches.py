@@ -52,10 +52,8 @@ class BatchHandlers:
         forbidden = self.ports.guard.refusal(url) if url is not None else None
         if forbidden:
             return Rejected(code=UNPROCESSABLE, reason=f"`callback_url`: {forbidden}")
-        is_full = (
-            await self.ports.queries.open_batches(work.context.org) >= ORGANISATION_OPEN_BATCHES_MAX
-        )
-        if is_full:
+        open_count = await self.ports.queries.open_batches(work.context.org)
+        if open_count >= ORGANISATION_OPEN_BATCHES_MAX:
             reason = (
                 f"{ORGANISATION_OPEN_BATCHES_MAX} batches have not ended, and more would not be "
                 "begun: wait for some of them, or cancel them"

@@ -12,7 +12,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.summary_queries import DueSummary, WantedMessages
 from services.agent.domain.agents.agent import Agent, missing
 from services.agent.domain.summaries.agent_summaries import AgentSummaries
-from services.agent.engine.summaries import SummaryPorts, SummaryWriter
+from services.agent.engine.summaries import SummaryWriter
 from services.agent.handlers.ports import HandlerPorts
 
 
@@ -21,20 +21,7 @@ class SummaryHandlers:
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
-        engine = ports.engine.ports
-        self.writer = SummaryWriter(
-            SummaryPorts(
-                repository=ports.repository,
-                bus=ports.bus,
-                clock=ports.clock,
-                ids=ports.ids,
-                committed=ports.committed,
-                locks=engine.locks,
-                models=engine.models,
-                queries=ports.queries,
-                deadlines=engine.deadlines,
-            )
-        )
+        self.writer = SummaryWriter(ports.engine.ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """The commands of these handlers, each with its method."""

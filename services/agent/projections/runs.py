@@ -4,7 +4,7 @@ conversation waits for."""
 from __future__ import annotations
 
 from libs.contracts.agent.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
-from libs.contracts.agent.conversations import MessageAppended, Usage
+from libs.contracts.agent.conversations import RunEvent, Usage
 from libs.contracts.agent.runs import (
     CallbackAttempted,
     HeartbeatPauseCancelled,
@@ -19,12 +19,11 @@ from libs.contracts.agent.runs import (
 )
 from libs.contracts.agent.steps import ModelReplied, StepAnnotated
 from libs.contracts.bus_messages import Event, JsonObject
-from libs.contracts.letta import response_and_stream_events
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.enums import RunStatus, StepStatus, StopReasonType, run_status
 from libs.contracts.letta.runs import run_state
 from libs.eventstore.read_model_rows import RowWrites
-from services.agent.domain.runs.step_results import error_fields
+from services.agent.domain.runs.step_results import error_fields, letta_usage
 from services.agent.projections.conversations import spoken_in
 from services.agent.projections.tables import (
     APPROVALS,
@@ -77,7 +76,7 @@ def ended_fields(event: RunCompleted | RunFailed | RunCancelled) -> JsonObject:
         "id": event.run_id,
         "status": status,
         "stop_reason": reason.value,
-        "usage": usage_of(event.usage, event.step_count, context_tokens),
+        "usage": letta_usage(event.usage, event.step_count, context_tokens),
         "fields": {
             "status": status,
             "stop_reason": reason.value,
@@ -87,28 +86,13 @@ def ended_fields(event: RunCompleted | RunFailed | RunCancelled) -> JsonObject:
     }
 
 
-def usage_of(tokens: Usage, step_count: int, context_tokens: int | None) -> JsonObject:
-    """The usage of a run, in V1's fields."""
-    usage = response_and_stream_events.Usage(
-        completion_tokens=tokens.completion_tokens,
-        prompt_tokens=tokens.prompt_tokens,
-        total_tokens=tokens.prompt_tokens + tokens.completion_tokens,
-        step_count=step_count,
-        cached_input_tokens=tokens.cached_input_tokens,
-        cache_write_tokens=tokens.cache_write_tokens,
-        reasoning_tokens=tokens.reasoning_tokens,
-        context_tokens=context_tokens,
-    )
-    return response_and_stream_events.usage_statistics(usage)
-
-
 def never_started(event: QueuedRunsCancelled) -> JsonObject:
     """The changes to the row of a run that is cancelled before it starts."""
     cancelled = RunStatus.cancelled.value
     return {
         "status": cancelled,
         "stop_reason": StopReasonType.cancelled.value,
-        "usage": usage_of(Usage(), step_count=0, context_tokens=None),
+        "usage": letta_usage(Usage()),
         "fields": {
             "status": cancelled,
             "stop_reason": StopReasonType.cancelled.value,
@@ -205,28 +189,24 @@ def project_pause(event: Event, org: str, rows: RowWrites) -> None:
 
 def answered_step(event: ModelReplied, org: str) -> JsonObject:
     """A step that the model has answered."""
+    named = {"id": event.step_id, "agent_id": event.agent_id or None, "model": event.model}
+    return step_row(event, org, StepStatus.success.value) | named
+
+
+def step_row(event: RunEvent, org: str, status: str) -> JsonObject:
+    """The columns that all rows of steps have."""
     return {
-        "id": event.step_id,
         "org": org,
-        "agent_id": event.agent_id or None,
         "conversation_id": event.originator_id,
         "run_id": event.run_id,
         "position": event.originator_version,
         "created_at": event.timestamp.isoformat(),
-        "status": StepStatus.success.value,
-        "model": event.model,
+        "status": status,
     }
 
 
-def note_agent(event: MessageAppended, rows: RowWrites) -> None:
-    """Write the step's agent, where an older release recorded it: its message says so."""
-    answers = event.message.role == "assistant" and not event.sent
-    if answers and event.step_id is not None:
-        rows.patch(STEPS, {"id": event.step_id, "agent_id": event.agent_id})
-
-
 def end_step(event: RunFailed | RunCancelled, org: str, rows: RowWrites) -> None:
-    """End the step that was under way; events of older releases do not name it."""
+    """End the step that was under way, if one was."""
     step = event.step
     if step is None:
         return
@@ -235,18 +215,8 @@ def end_step(event: RunFailed | RunCancelled, org: str, rows: RowWrites) -> None
     if not step.asked:
         rows.patch(STEPS, {"id": step.id, "status": status})
         return
-    row: JsonObject = {
-        "id": step.id,
-        "org": org,
-        "agent_id": step.agent_id,
-        "conversation_id": event.originator_id,
-        "run_id": event.run_id,
-        "position": event.originator_version,
-        "created_at": event.timestamp.isoformat(),
-        "status": status,
-        "model": step.model or None,
-    }
-    rows.upsert(STEPS, row)
+    named = {"id": step.id, "agent_id": step.agent_id, "model": step.model or None}
+    rows.upsert(STEPS, step_row(event, org, status) | named)
 
 
 def annotate_step(event: StepAnnotated, rows: RowWrites) -> None:

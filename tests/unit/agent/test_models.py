@@ -121,9 +121,9 @@ class TestOpenAI:
 
     def test_an_unknown_model_gets_careful_limits_and_the_longest_match_counts(self) -> None:
         provider = OpenAIProvider("k", "http://x")
-        assert provider.chat_model("llama-9").context_window == 30_000
-        assert provider.chat_model("gpt-4.1-mini").context_window == 1_047_576
-        assert provider.chat_model("gpt-4-0613").context_window == 8_192
+        assert provider.named_model("llama-9").context_window == 30_000
+        assert provider.named_model("gpt-4.1-mini").context_window == 1_047_576
+        assert provider.named_model("gpt-4-0613").context_window == 8_192
 
 
 def answered(**said: Any) -> Any:

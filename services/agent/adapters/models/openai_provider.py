@@ -157,18 +157,11 @@ class OpenAIProvider(HttpProvider):
         chat = [name for name in chat if "embed" not in name]
         embeddings = sorted({*EMBEDDINGS, *(name for name in names if "embed" in name)})
         return (
-            [self.chat_model(name, entries[name]) for name in chat],
-            [self.embedding_model(name) for name in embeddings],
+            [self.named_model(name, entries[name]) for name in chat],
+            [self.named_embedding(name) for name in embeddings],
         )
 
-    def named_model(self, name: str) -> LLMConfig:
-        return self.chat_model(name)
-
-    def named_embedding(self, name: str) -> EmbeddingConfig:
-        """The config of an embedding model of this name."""
-        return self.embedding_model(name)
-
-    def chat_model(self, name: str, entry: JsonObject = NOTHING_LISTED) -> LLMConfig:
+    def named_model(self, name: str, entry: JsonObject = NOTHING_LISTED) -> LLMConfig:
         """The catalogue's config of a model, with the window that its server names, if it does."""
         prefixes = [prefix for prefix in LIMITS if name.startswith(prefix)]
         unknown = (UNKNOWN_CONTEXT_WINDOW, UNKNOWN_OUTPUT_TOKENS_MAX)
@@ -185,7 +178,7 @@ class OpenAIProvider(HttpProvider):
             max_tokens=min(output, known // 2) if known else output,
         )
 
-    def embedding_model(self, name: str) -> EmbeddingConfig:
+    def named_embedding(self, name: str) -> EmbeddingConfig:
         """The catalogue's config of an embedding model."""
         return embedding_config(
             f"{self.name}/{name}",

@@ -8,7 +8,6 @@ from libs.contracts.agent.conversations import Message
 from libs.contracts.agent.runs import (
     HeartbeatPauseCancelled,
     HeartbeatsPaused,
-    HeartbeatsResumed,
     StartRun,
 )
 from libs.contracts.letta.enums import RunStatus
@@ -48,11 +47,6 @@ def cancel(conversation: Conversation, *, at: datetime) -> None:
     """Record that no run follows the pause, if there is one."""
     if conversation.state.pause is not None:
         conversation.record(HeartbeatPauseCancelled, at=at)
-
-
-def end(conversation: Conversation, run_id: str, *, at: datetime) -> None:
-    """Record that the pause is over, and which run follows it."""
-    conversation.record(HeartbeatsResumed, at=at, run_id=run_id)
 
 
 def following_run(

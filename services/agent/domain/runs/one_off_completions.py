@@ -11,9 +11,8 @@ from libs.contracts.agent.one_off_completions import AskModel, GenerateCompletio
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.model_configs import LLMConfig
-from libs.contracts.letta.response_and_stream_events import Usage, usage_statistics
 from services.agent.domain.prompts.model_context import ModelRequest
-from services.agent.domain.runs.step_results import Failure, ModelReply
+from services.agent.domain.runs.step_results import Failure, ModelReply, letta_usage
 
 # As V1 calls the tool that a model has to call where the form of its answer is given.
 ANSWER_TOOL = "structured_output"
@@ -75,16 +74,7 @@ def completion_fields(content: str, reply: ModelReply, model: str) -> JsonObject
     """The answer with the tokens that it used, or the failure if it is too large."""
     if len(content.encode()) > CONTENT_BYTES_MAX:
         return Failure("llm_error", f"The answer of {model} is over {CONTENT_BYTES_MAX} bytes")
-    used = reply.usage
-    usage = Usage(
-        completion_tokens=used.completion_tokens,
-        prompt_tokens=used.prompt_tokens,
-        total_tokens=used.prompt_tokens + used.completion_tokens,
-        cached_input_tokens=used.cached_input_tokens,
-        cache_write_tokens=used.cache_write_tokens,
-        reasoning_tokens=used.reasoning_tokens,
-    )
-    return {"content": content, "model": model, "usage": usage_statistics(usage)}
+    return {"content": content, "model": model, "usage": letta_usage(reply.usage)}
 
 
 def is_object(text: str) -> bool:

@@ -11,6 +11,7 @@ from libs.contracts.agent.compaction import CompactConversation
 from libs.contracts.agent.runs import (
     CancelRuns,
     DeleteRun,
+    HeartbeatsResumed,
     QueuedRunsCancelled,
     RequestAnswer,
     RunAccepted,
@@ -188,7 +189,7 @@ def resume_after_pause(
     refused = no_room(conversation.state, command)
     if refused:
         return refused
-    heartbeat_pauses.end(conversation, run_id, at=at)
+    conversation.record(HeartbeatsResumed, at=at, run_id=run_id)
     return accept(conversation, command, terms, asked_at=at, at=at)
 
 

@@ -20,6 +20,7 @@ from libs.contracts.agent.runs import RunFailed
 from libs.contracts.agent.stream_chunks import Chunk
 from libs.contracts.agent.summaries import SummaryFailed
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta import response_and_stream_events
 from services.agent.domain.conversations.conversation_state import SystemPrompt
 
 
@@ -130,6 +131,19 @@ def error_fields(failed: Failure | RunFailed | RunReplayFailed | SummaryFailed) 
         "message": failed.message,
         "detail": failed.detail,
     }
+
+
+def letta_usage(
+    tokens: Usage, step_count: int = 0, context_tokens: int | None = None
+) -> JsonObject:
+    """The tokens of a run, or of a question, in V1's fields."""
+    usage = response_and_stream_events.Usage(
+        **tokens.model_dump(),
+        total_tokens=tokens.prompt_tokens + tokens.completion_tokens,
+        step_count=step_count,
+        context_tokens=context_tokens,
+    )
+    return response_and_stream_events.usage_statistics(usage)
 
 
 def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> Message:

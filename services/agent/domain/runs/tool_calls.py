@@ -65,8 +65,8 @@ def finish(
             conversation, ToolCallForbidden, call, at=at, tool=call.name, reason=result.text
         )
     message = result_message(call, result, message_id=message_id, at=at)
-    told = {"status": result.status, "called": [*result.called]}
-    end_call(conversation, ToolCallFinished, call, message, at=at, **told)
+    fields = {"status": result.status, "called": [*result.called]}
+    end_call(conversation, ToolCallFinished, call, message, at=at, **fields)
 
 
 def interrupt(

@@ -72,12 +72,11 @@ def show_answer(conversation: Conversation, pending: PendingCall, *, at: datetim
     place = str(active.calls.index(pending))
     message_id = derived_id("message", active.run.id, active.step_id, place)
     message = answer_message(call, answer, message_id=message_id, at=at)
-    fields = {"tool": call.name}
+    tool, status = call.name, answer.status
     if answer.kind == "returned":
-        status = answer.status
-        end_call(conversation, ToolCallReturned, call, message, at=at, status=status, **fields)
+        end_call(conversation, ToolCallReturned, call, message, at=at, tool=tool, status=status)
     else:
-        end_call(conversation, ToolCallRefused, call, message, at=at, **fields)
+        end_call(conversation, ToolCallRefused, call, message, at=at, tool=tool)
 
 
 def show_follow_ups(conversation: Conversation, *, at: datetime) -> None:

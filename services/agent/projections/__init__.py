@@ -53,6 +53,7 @@ from services.agent.projections.runs import (
     called_run_row,
     end_step,
     never_started,
+    note_agent,
     note_attempt,
     project_approval,
     project_pause,
@@ -91,6 +92,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
         case MessageAppended():
             if not event.message.hidden:
                 rows.upsert(MESSAGES, message_row(event, org))
+            note_agent(event, rows)
         case ModelReplied():
             rows.upsert(STEPS, answered_step(event, org))
         case ConversationCompacted() | ContextCleared() | ContextReplaced():

@@ -4,7 +4,7 @@ conversation waits for."""
 from __future__ import annotations
 
 from libs.contracts.agent.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
-from libs.contracts.agent.conversations import RunEvent, Usage
+from libs.contracts.agent.conversations import MessageAppended, RunEvent, Usage
 from libs.contracts.agent.runs import (
     CallbackAttempted,
     HeartbeatPauseCancelled,
@@ -205,8 +205,15 @@ def step_row(event: RunEvent, org: str, status: str) -> JsonObject:
     }
 
 
+def note_agent(event: MessageAppended, rows: RowWrites) -> None:
+    """Write the step's agent, where an older release recorded it: its message says so."""
+    answers = event.message.role == "assistant" and not event.sent
+    if answers and event.step_id is not None:
+        rows.patch(STEPS, {"id": event.step_id, "agent_id": event.agent_id})
+
+
 def end_step(event: RunFailed | RunCancelled, org: str, rows: RowWrites) -> None:
-    """End the step that was under way, if one was."""
+    """End the step that was under way; events of older releases do not name it."""
     step = event.step
     if step is None:
         return

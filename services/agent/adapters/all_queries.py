@@ -21,7 +21,7 @@ from services.agent.domain.agents.attached_folders import (
     limits_of,
     rendered_directories,
 )
-from services.agent.domain.prompts.model_context import SeenMemory
+from services.agent.domain.prompts.model_context import ShownMemory
 from services.agent.domain.prompts.system_prompt import (
     ARCHIVAL_TOOL_NAMES,
     NO_ARCHIVES,
@@ -48,7 +48,7 @@ class Queries(
     """All reads of the agent service."""
 
 
-async def seen_memory(queries: Queries, org: str, design: AgentDesign) -> SeenMemory:
+async def seen_memory(queries: Queries, org: str, design: AgentDesign) -> ShownMemory:
     """The memory that the system prompt of an agent shows. One that has no tool for files, or for
     archives, is told nothing of them, and nothing is asked."""
     blocks = await queries.seen_blocks(org, design.block_ids)
@@ -59,4 +59,4 @@ async def seen_memory(queries: Queries, org: str, design: AgentDesign) -> SeenMe
         directories = rendered_directories(folders, design.config)
     if not ARCHIVAL_TOOL_NAMES.isdisjoint(design.tools):
         archival = await queries.archival_memory(org, design.config.id)
-    return SeenMemory(blocks, directories, archival)
+    return ShownMemory(blocks, directories, archival)

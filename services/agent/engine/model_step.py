@@ -30,7 +30,7 @@ from services.agent.domain.conversations.conversation_state import SystemPrompt
 from services.agent.domain.prompts.compaction_plan import PromptSize
 from services.agent.domain.prompts.model_context import (
     ModelRequest,
-    SeenMemory,
+    ShownMemory,
     rebuilt_prompt,
     weighed_messages,
 )
@@ -144,7 +144,7 @@ class StepRequest:
     request: ModelRequest
     rebuilt: SystemPrompt | None
     offered: OfferedTools
-    memory: SeenMemory
+    memory: ShownMemory
     size: PromptSize
     gates: CallGates
     renamed: Mapping[str, str]
@@ -152,7 +152,7 @@ class StepRequest:
 
 
 def step_request(
-    conversation: Conversation, design: AgentDesign, memory: SeenMemory, *, at: datetime
+    conversation: Conversation, design: AgentDesign, memory: ShownMemory, *, at: datetime
 ) -> StepRequest:
     """The next request to the model of an agent that sees this memory."""
     rebuilt = rebuilt_prompt(conversation.state, design.config, memory, at=at)
@@ -162,7 +162,7 @@ def step_request(
 def question_showing(
     conversation: Conversation,
     design: AgentDesign,
-    memory: SeenMemory,
+    memory: ShownMemory,
     rebuilt: SystemPrompt | None,
     *,
     at: datetime,

@@ -10,7 +10,7 @@ from services.agent.adapters.tool_queries import holding
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.configuration_overrides import design_of_run, within_window
 from services.agent.domain.conversations.conversation_state import SystemPrompt
-from services.agent.domain.prompts.model_context import SeenMemory
+from services.agent.domain.prompts.model_context import ShownMemory
 from services.agent.domain.replays.recorded_run import RecordedRun
 from services.agent.domain.runs.step_results import Failure
 from services.agent.domain.tools.custom_tools import custom_ids
@@ -44,7 +44,7 @@ class RecordedContext:
         nothing is recorded of the agent."""
         design = await self.design_of(number, llm)
         return question_showing(
-            self.conversation, design, SeenMemory([]), None, at=self.ports.clock.now()
+            self.conversation, design, ShownMemory([]), None, at=self.ports.clock.now()
         )
 
     def show_as_then(self, number: int) -> None:

@@ -51,7 +51,7 @@ from services.agent.domain.agents.agent_configuration import (
 from services.agent.domain.agents.agent_tools import attach, detach
 from services.agent.domain.agents.earlier_configuration import no_version, restore_configuration
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.prompts.model_context import SeenMemory, first_version, system_prompt
+from services.agent.domain.prompts.model_context import ShownMemory, first_version, system_prompt
 from services.agent.domain.summaries.agent_summaries import AgentSummaries
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
 from services.agent.handlers.conversations import delete
@@ -210,7 +210,7 @@ class AgentHandlers:
         blocks = [first_version(block) for block in design.new_blocks]
         if design.block_ids:
             blocks += await self.ports.queries.seen_blocks(work.context.org, design.block_ids)
-        prompt = system_prompt(design.config, SeenMemory(blocks), previous_messages=0, at=now)
+        prompt = system_prompt(design.config, ShownMemory(blocks), previous_messages=0, at=now)
         system = Message(
             id=self.ports.ids.new("message"), role="system", content=prompt.content, created_at=now
         )

@@ -24,10 +24,23 @@ from services.agent.projections.tables import AGENT_CAPABILITIES, AGENT_TAGS, AG
 
 # The fields of a V1 agent that an answer replaces by what others know, or that are searched by.
 SEARCHED_OR_REPLACED_FIELDS = (
-    *("last_run_completion", "last_run_duration_ms", "last_stop_reason", "memory", "blocks"),
-    *("tools", "tags", "description", "project_id", "template_id", "deployment_id", "entity_id"),
-    *("base_template_id", "created_by_id", "enable_sleeptime", "multi_agent_group"),
-    *("managed_group",),
+    "last_run_completion",
+    "last_run_duration_ms",
+    "last_stop_reason",
+    "memory",
+    "blocks",
+    "tools",
+    "tags",
+    "description",
+    "project_id",
+    "template_id",
+    "deployment_id",
+    "entity_id",
+    "base_template_id",
+    "created_by_id",
+    "enable_sleeptime",
+    "multi_agent_group",
+    "managed_group",
 )
 
 

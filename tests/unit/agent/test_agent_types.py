@@ -10,7 +10,7 @@ from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.agents.agent_types import PROFILES
 from services.agent.domain.conversations.active_run import ActiveRun, PendingCall
-from services.agent.domain.prompts.model_context import SeenMemory, system_prompt
+from services.agent.domain.prompts.model_context import ShownMemory, system_prompt
 from services.agent.domain.prompts.system_prompt import AttachedBlock
 from services.agent.domain.runs.agent_loops import loop_of
 from services.agent.domain.runs.run_actions import (
@@ -104,6 +104,6 @@ def test_every_type_has_a_row_and_its_tools_are_in_the_catalogue(agent_type: Age
 @pytest.mark.parametrize("agent_type", AgentType)
 def test_only_types_that_show_blocks_have_them_in_their_prompts(agent_type: AgentType) -> None:
     config = CONFIG.model_copy(update={"agent_type": agent_type})
-    shown = system_prompt(config, SeenMemory([BLOCK]), previous_messages=0, at=NOW).content
+    shown = system_prompt(config, ShownMemory([BLOCK]), previous_messages=0, at=NOW).content
     without_blocks = {AgentType.react_agent, AgentType.workflow_agent}
     assert ("<memory_blocks>" in shown) is (agent_type not in without_blocks)

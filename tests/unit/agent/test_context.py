@@ -9,7 +9,7 @@ from libs.contracts.letta.enums import AgentType
 from libs.contracts.shortened_text import NOTE, cut
 from services.agent.domain.conversations.conversation import ConversationState, SystemPrompt
 from services.agent.domain.prompts.model_context import (
-    SeenMemory,
+    ShownMemory,
     rebuilt_prompt,
     shown_messages,
     shown_versions,
@@ -24,7 +24,7 @@ HUMAN = AttachedBlock("block-1", 3, "human", "Name: Ada\nLikes tea", "Who", 2_00
 
 def compiled(**fields: Any) -> SystemPrompt:
     config = CONFIG.model_copy(update=fields)
-    return system_prompt(config, SeenMemory([HUMAN]), previous_messages=0, at=NOW)
+    return system_prompt(config, ShownMemory([HUMAN]), previous_messages=0, at=NOW)
 
 
 def test_the_prompt_has_the_blocks_as_they_are_now() -> None:
@@ -37,9 +37,9 @@ def test_the_prompt_has_the_blocks_as_they_are_now() -> None:
 
 def test_a_prompt_from_before_blocks_were_escaped_is_rebuilt() -> None:
     old = {name: 1 if name.startswith("system-") else version
-           for name, version in shown_versions(CONFIG, SeenMemory([HUMAN])).items()}  # fmt: skip
+           for name, version in shown_versions(CONFIG, ShownMemory([HUMAN])).items()}  # fmt: skip
     talk = ConversationState(agent_id=CONFIG.id, window=[SYSTEM], shown=old)
-    assert rebuilt_prompt(talk, CONFIG, SeenMemory([HUMAN]), at=NOW) is not None
+    assert rebuilt_prompt(talk, CONFIG, ShownMemory([HUMAN]), at=NOW) is not None
 
 
 def test_an_agent_type_without_blocks_sees_none() -> None:
@@ -57,18 +57,18 @@ def test_the_time_is_the_agents() -> None:
 
 
 def test_the_prompt_is_rebuilt_when_something_that_it_shows_changed() -> None:
-    shown = shown_versions(CONFIG, SeenMemory([HUMAN]))
+    shown = shown_versions(CONFIG, ShownMemory([HUMAN]))
     talk = ConversationState(agent_id=CONFIG.id, window=[SYSTEM, SAID], shown=shown)
-    assert rebuilt_prompt(talk, CONFIG, SeenMemory([HUMAN]), at=NOW) is None
+    assert rebuilt_prompt(talk, CONFIG, ShownMemory([HUMAN]), at=NOW) is None
     edited = AttachedBlock("block-1", 4, "human", "Name: Grace", "Who", 2_000, read_only=False)
     for config, blocks in (
         (CONFIG, [edited]),
         (CONFIG, []),
         (CONFIG.model_copy(update={"system": "Be brief."}), [HUMAN]),
     ):
-        rebuilt = rebuilt_prompt(talk, config, SeenMemory(blocks), at=NOW)
+        rebuilt = rebuilt_prompt(talk, config, ShownMemory(blocks), at=NOW)
         assert rebuilt is not None
-        assert rebuilt.shows == shown_versions(config, SeenMemory(blocks))
+        assert rebuilt.shows == shown_versions(config, ShownMemory(blocks))
         shown_now = shown_messages(talk, rebuilt)
         assert [prompt_message.id for prompt_message in shown_now] == [SYSTEM.id, SAID.id]
         assert shown_now[0].content == rebuilt.content
@@ -77,33 +77,33 @@ def test_the_prompt_is_rebuilt_when_something_that_it_shows_changed() -> None:
 
 def test_the_prompt_says_what_is_in_the_archives_and_is_rebuilt_only_when_that_changes() -> None:
     two = ArchivalMemory(2, ("art", "food"))
-    prompt = system_prompt(CONFIG, SeenMemory([HUMAN], archival=two), previous_messages=0, at=NOW)
+    prompt = system_prompt(CONFIG, ShownMemory([HUMAN], archival=two), previous_messages=0, at=NOW)
     told = "- Memories in archival memory: 2\n- Tags in archival memory: art, food"
     assert told in prompt.content
     talk = ConversationState(agent_id=CONFIG.id, window=[SYSTEM, SAID], shown=prompt.shows)
-    assert rebuilt_prompt(talk, CONFIG, SeenMemory([HUMAN], archival=two), at=NOW) is None
+    assert rebuilt_prompt(talk, CONFIG, ShownMemory([HUMAN], archival=two), at=NOW) is None
     for other in (ArchivalMemory(3, two.tags), ArchivalMemory(2, ("art",)), ArchivalMemory()):
-        rebuilt = rebuilt_prompt(talk, CONFIG, SeenMemory([HUMAN], archival=other), at=NOW)
+        rebuilt = rebuilt_prompt(talk, CONFIG, ShownMemory([HUMAN], archival=other), at=NOW)
         assert rebuilt is not None
         assert ("archival" in rebuilt.content) == (other.passages > 0)
     many, more = ArchivalMemory(COUNTED_MAX + 1), ArchivalMemory(COUNTED_MAX + 1)
-    prompt = system_prompt(CONFIG, SeenMemory([HUMAN], archival=many), previous_messages=0, at=NOW)
+    prompt = system_prompt(CONFIG, ShownMemory([HUMAN], archival=many), previous_messages=0, at=NOW)
     assert "archival memory: more than 1000" in prompt.content
     full = ConversationState(agent_id=CONFIG.id, window=[SYSTEM, SAID], shown=prompt.shows)
-    assert rebuilt_prompt(full, CONFIG, SeenMemory([HUMAN], archival=more), at=NOW) is None
+    assert rebuilt_prompt(full, CONFIG, ShownMemory([HUMAN], archival=more), at=NOW) is None
 
 
 def test_a_block_says_which_other_agent_changed_it_last() -> None:
     assert "last_changed_by" not in compiled().content
     for agent, told in (("agent-other", True), (CONFIG.id, False)):
         block = replace(HUMAN, version=4, changed_by=agent)
-        content = system_prompt(CONFIG, SeenMemory([block]), previous_messages=0, at=NOW).content
+        content = system_prompt(CONFIG, ShownMemory([block]), previous_messages=0, at=NOW).content
         assert ("- last_changed_by=another agent (agent-other)\n" in content) == told
 
 
 def test_a_conversation_that_never_recorded_what_it_shows_is_rebuilt() -> None:
     assert (
-        rebuilt_prompt(ConversationState(window=[SYSTEM]), CONFIG, SeenMemory([]), at=NOW)
+        rebuilt_prompt(ConversationState(window=[SYSTEM]), CONFIG, ShownMemory([]), at=NOW)
         is not None
     )
     assert shown_messages(ConversationState(window=[SYSTEM]), None) == [SYSTEM]

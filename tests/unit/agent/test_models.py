@@ -31,7 +31,7 @@ from services.agent.adapters.models.ports import (
 from services.agent.adapters.models.provider_error_words import failure_of
 from services.agent.adapters.models.scripted_model import ScriptedProvider
 from services.agent.adapters.models.transport import Refused
-from services.agent.domain.prompts.model_context import ModelRequest, SeenMemory, system_prompt
+from services.agent.domain.prompts.model_context import ModelRequest, ShownMemory, system_prompt
 from services.agent.domain.prompts.system_prompt import AttachedBlock
 from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.clock_and_ids import ManualClock
@@ -326,7 +326,7 @@ class TestStandIns:
 
 def demo_request(text: str, value: str = "", *more: Message) -> ModelRequest:
     human = AttachedBlock("block-1", 1, "human", value, "Who", 2_000, read_only=False)
-    prompt = system_prompt(CONFIG, SeenMemory([human]), previous_messages=0, at=NOW)
+    prompt = system_prompt(CONFIG, ShownMemory([human]), previous_messages=0, at=NOW)
     system = message(1, role="system", content=prompt.content)
     return ask(system, message(2, role="user", content=text), *more)
 

@@ -42,7 +42,7 @@ from services.agent.adapters.tool_owner_port import Calling
 from services.agent.app import tool_router
 from services.agent.domain.agents.agent import Agent, AgentDesign
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.domain.prompts.model_context import ModelRequest, SeenMemory, system_prompt
+from services.agent.domain.prompts.model_context import ModelRequest, ShownMemory, system_prompt
 from services.agent.domain.runs.step_results import ModelReply, ToolResult
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.agent.engine.batches import Batches
@@ -301,7 +301,7 @@ class World:
         assert agent.create(design, at=NOW) is None
         talk = await work.load(Conversation, main_conversation(agent_id))
         blocks = await self.queries.seen_blocks("org-1", design.block_ids)
-        prompt = system_prompt(config, SeenMemory(blocks), previous_messages=0, at=NOW)
+        prompt = system_prompt(config, ShownMemory(blocks), previous_messages=0, at=NOW)
         system = message(1, role="system", content=prompt.content)
         talk.begin(agent_id, system, prompt.shows, at=NOW)
         await work.commit()

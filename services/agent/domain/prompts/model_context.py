@@ -35,7 +35,7 @@ PROMPT_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class SeenMemory:
+class ShownMemory:
     """The memory that a system prompt shows: blocks, the section about folders, and archives."""
 
     blocks: list[AttachedBlock]
@@ -66,7 +66,7 @@ class ModelRequest:
 
 def system_prompt(
     config: AgentConfig,
-    memory: SeenMemory,
+    memory: ShownMemory,
     *,
     previous_messages: int,
     at: datetime,
@@ -98,7 +98,7 @@ def system_prompt(
     return SystemPrompt(content=content, shows=shown_versions(config, memory))
 
 
-def shown_versions(config: AgentConfig, memory: SeenMemory) -> dict[str, int]:
+def shown_versions(config: AgentConfig, memory: ShownMemory) -> dict[str, int]:
     """The versions of all that a system message is made from: the agent's own text and how it is
     put together with the blocks, its tool rules, what it shows of folders and of archives, and each
     block's version."""
@@ -119,7 +119,7 @@ def digest(content: bytes) -> str:
 
 
 def rebuilt_prompt(
-    state: ConversationState, config: AgentConfig, memory: SeenMemory, *, at: datetime
+    state: ConversationState, config: AgentConfig, memory: ShownMemory, *, at: datetime
 ) -> SystemPrompt | None:
     """A new system message, if something that it shows has changed since it was made."""
     if shown_versions(config, memory) == state.shown:
@@ -128,7 +128,7 @@ def rebuilt_prompt(
 
 
 def recompiled_prompt(
-    state: ConversationState, config: AgentConfig, memory: SeenMemory, *, at: datetime
+    state: ConversationState, config: AgentConfig, memory: ShownMemory, *, at: datetime
 ) -> SystemPrompt:
     """The system message of a conversation as it would be made now."""
     return system_prompt(

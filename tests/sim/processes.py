@@ -249,7 +249,7 @@ class Process:
                 response = await resume_stream.fn(request, run_id)
             else:
                 response = await send_message.fn(request, agent_id)
-            async with aclosing(response.events) as chunks:
+            async with aclosing(response.chunks) as chunks:
                 async for chunk in chunks:
                     push(chunk)
         except Exception as exception:

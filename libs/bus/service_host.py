@@ -83,7 +83,8 @@ class Service:
         shell = CommandDispatcher(self.repository, {**handlers, **own})
         retries = CommandRetries(self.name, self.store, shell.answer, self.clock, self.quarantine)
         if self.follows_death:
-            self.starting.append(retries.count_first_attempts)
+            retries.count_first_attempts()
+            self.starting.append(retries.count_first_attempts)  # for as long from then on
         queue = CommandQueue(retries.answer, self.locks, self.clock)
 
         async def answer(incoming: IncomingCommand) -> Accepted | Rejected:

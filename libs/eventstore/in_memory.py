@@ -165,7 +165,6 @@ class InMemoryEventStore:
             lease
             for lease in self.schema.leases.values()
             if instance and instance_of(lease.holder) == instance and lease.holder != self.holder
-            if lease.expires_at > float("-inf")
         ]
         for lease in freed:
             lease.expires_at = float("-inf")

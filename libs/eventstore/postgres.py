@@ -66,7 +66,6 @@ returning l.key"""
 FREE_LEASES = """
 update {schema}.leases set expires_at = '-infinity'
 where starts_with(holder, %(instance)s || '/') and holder <> %(holder)s
-  and expires_at > '-infinity'
 returning key"""
 
 

@@ -25,5 +25,5 @@ def test_a_process_below_two_roots_counts_in_the_first() -> None:
 
 
 def test_the_table_judges_the_sum() -> None:
-    assert table("one", {"a": 200_000_000, "b": 70_000_000}).endswith("270.0  goal <= 270 MB ok")
-    assert "MISSED" in table("one", {"a": 200_000_000, "b": 71_000_000})
+    assert table("one", {"a": 200_000_000, "b": 50_000_000}).endswith("250.0  goal <= 250 MB ok")
+    assert "MISSED" in table("one", {"a": 200_000_000, "b": 51_000_000})

@@ -84,9 +84,11 @@ class ServiceForks:
         self._server.ensure_started()
 
     async def start(self, command: Command) -> Child:
-        """Start `python -m <module>`, the module being the last word of the command; where forks
-        fail again and again, as any program. Call it on the main thread. Raises OSError."""
+        """Start `python -m <module>`, the module being the last word of the command; after
+        FAILURES_MAX forks that failed in a row, as any program. Call it on the main thread. Raises
+        OSError."""
         if self._failures >= FAILURES_MAX:
+            self._failures = 0  # the next one is tried by a fork again
             return await start_program(command)
         try:
             forked = await self._fork(command)
@@ -104,7 +106,7 @@ class ServiceForks:
         ended = {each.pid for each in children if each.status() == psutil.STATUS_ZOMBIE}
         for pid in ended & self._ended:
             with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222
+                os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222  it does not wait
         self._ended = ended
 
     async def _fork(self, command: Command) -> ForkedProcess:

@@ -13,9 +13,8 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from libs.bus.fair_semaphore import FairSemaphore
-from libs.eventstore.connection_pool import Database
+from libs.eventstore.connection_pool import Database, DatabaseQueries
 from libs.eventstore.text_search import has_text
-from services.api.adapters.database_reader import DatabaseReader
 
 Order = Literal["asc", "desc"]
 OTHER_ORDER: dict[Order, Order] = {"asc": "desc", "desc": "asc"}
@@ -229,7 +228,7 @@ class UnknownCursor(Exception):
         self.name, self.value = name, value
 
 
-class ResourceQueries(DatabaseReader):
+class ResourceQueries(DatabaseQueries):
     """Reads the rows of any resource: one statement, ready JSON out. Lists and counts of what
     contains a text wait for a place, and raise NoPlace where there is none."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from libs.contracts.agent.conversations import main_conversation
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 LISTED_MAX = 100
 CONVERSATIONS_MAX = 10_000
@@ -80,7 +80,7 @@ class Listed:
         return Listed(self.total + other.total, [*self.items, *other.items][:LISTED_MAX])
 
 
-class AgentDifferenceQueries(DatabaseReader):
+class AgentDifferenceQueries(DatabaseQueries):
     """Reads what changed of an agent."""
 
     async def conversations(self, org: str, agent_id: str) -> list[str]:

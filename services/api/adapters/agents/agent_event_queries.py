@@ -12,6 +12,7 @@ from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.api.configurations import configuration_id
 from libs.contracts.api.restores import restores_id
 from libs.contracts.memory.agent_folders import agent_folders_id
+from libs.eventstore.connection_pool import DatabaseQueries
 from services.api.adapters.agents.agent_event_statement import (
     SERVICES,
     Bounds,
@@ -19,7 +20,6 @@ from services.api.adapters.agents.agent_event_statement import (
     Place,
     page_statement,
 )
-from services.api.adapters.database_reader import DatabaseReader
 from services.api.adapters.resource_query_builder import OTHER_ORDER, Slice, UnknownCursor
 
 DIGITS_MAX = 9
@@ -56,7 +56,7 @@ class RecordedEvent:
     payload: str
 
 
-class AgentEventQueries(DatabaseReader):
+class AgentEventQueries(DatabaseQueries):
     """Reads the events of agents."""
 
     async def events(

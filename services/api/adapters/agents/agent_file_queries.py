@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from libs.bus.pauses import with_pauses
 from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import JsonObject
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 # Of all files of one agent file together; the texts of those that have more are left out.
 TEXTS_CHARS_MAX = 20_000_000
@@ -59,7 +59,7 @@ select document from tools.mcp_server_view
 where id = any(%(servers)s) and org = %(org)s order by created_at, id"""
 
 
-class AgentFileQueries(DatabaseReader):
+class AgentFileQueries(DatabaseQueries):
     """Reads what is written into agent files."""
 
     async def messages(self, org: str, agent_id: str, conversation_id: str) -> list[Message]:

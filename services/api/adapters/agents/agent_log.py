@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.bus.ports import BusUnavailable, Clock
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 SERVICES = ("agent", "memory", "tools", "api")  # the last knows identities and projects
 # An older commit that is under way still may belong to what an agent is: it is waited for.
@@ -67,7 +67,7 @@ class LoggedEvent:
     occurred_at: str
 
 
-class AgentLog(DatabaseReader):
+class AgentLog(DatabaseQueries):
     """Reads histories up to a cut: the last commit of all services whose events are seen, or all of
     them without one."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 MISSING = """
 select wanted.id from unnest(%(ids)s::text[]) as wanted(id)
@@ -17,7 +17,7 @@ where not exists (select from api.identity_view i where i.id = wanted.id and i.o
 limit 1"""
 
 
-class AttachmentQueries(DatabaseReader):
+class AttachmentQueries(DatabaseQueries):
     """The queries about attachments."""
 
     async def first_missing(self, org: str, target_ids: Sequence[str]) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from libs.eventstore.connection_pool import DatabaseQueries
 from libs.work.deleted_agents import deleted_agents
-from services.api.adapters.database_reader import DatabaseReader
 
 SWEPT_MAX = 100
 ABANDONED = """
@@ -12,7 +12,7 @@ from {deleted} join api.configurations c on c.agent_id = d.id and c.org = d.org
 order by c.id limit %(limit)s"""
 
 
-class ConfigurationQueries(DatabaseReader):
+class ConfigurationQueries(DatabaseQueries):
     """The queries of policies about the files of agents."""
 
     async def abandoned_configurations(self, agent_ids: list[str] | None) -> list[tuple[str, str]]:

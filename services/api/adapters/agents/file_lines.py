@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from libs.contracts.agent_file import FileChunk, FileText
 from libs.contracts.bus_messages import JsonObject
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 FILES_AT_ONCE = 100
 PART_CHARS = 256 << 10
@@ -24,7 +24,7 @@ where t.file_id = %(file)s and t.org = %(org)s and t.number > %(after)s
 order by t.number limit 4"""
 
 
-class FileLines(DatabaseReader):
+class FileLines(DatabaseQueries):
     """Reads the texts of files, some segments at a time."""
 
     async def lines(self, org: str, folders: list[str]) -> AsyncIterator[bytes]:

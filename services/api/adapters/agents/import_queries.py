@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from libs.eventstore.connection_pool import DatabaseQueries
 from libs.work.work_lease import DueWork
-from services.api.adapters.database_reader import DatabaseReader
 
 DUE = """
 select id, org from (
@@ -147,7 +147,7 @@ class PresentAgent:
     files_max: int
 
 
-class ImportQueries(DatabaseReader):
+class ImportQueries(DatabaseQueries):
     """The queries of the engine and the handlers of imports."""
 
     async def due_imports(self, of_org: int, limit: int) -> list[DueWork]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
+from libs.eventstore.connection_pool import DatabaseQueries
 from libs.eventstore.moments import WantedMoment
-from services.api.adapters.database_reader import DatabaseReader
 
 ATTACHMENTS = """
 select distinct e.aggregate_id from api.events e
@@ -14,7 +14,7 @@ where e.topic = 'attachment.made' and e.about = any(%(targets)s::text[]) and e.o
 OWNERS = "select distinct owner_id from api_as_of.attachments_rows where as_of = %(as_of)s"
 
 
-class ApiMomentAggregates(DatabaseReader):
+class ApiMomentAggregates(DatabaseQueries):
     """The identities of an agent and of its blocks, which others know."""
 
     async def stages(

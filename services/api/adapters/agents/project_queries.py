@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 SWEPT_MAX = 100
 
@@ -63,7 +63,7 @@ class LeftByProject:
     cascaded: bool = False
 
 
-class ProjectQueries(DatabaseReader):
+class ProjectQueries(DatabaseQueries):
     """The queries about projects."""
 
     async def count_projects(self, org: str) -> int:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.letta.blocks import BlockState
+from libs.eventstore.connection_pool import DatabaseQueries
 from libs.work.work_lease import DueWork
-from services.api.adapters.database_reader import DatabaseReader
 
 LAST_POSITION = 2**63 - 1
 DUE = """
@@ -52,7 +52,7 @@ class Memory:
     blocks: dict[str, BlockState] = field(default_factory=dict)
 
 
-class RestoreQueries(DatabaseReader):
+class RestoreQueries(DatabaseQueries):
     """The queries of the engine of restores."""
 
     async def due_restores(self, limit: int) -> list[DueWork]:

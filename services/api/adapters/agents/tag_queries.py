@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from libs.eventstore.connection_pool import DatabaseQueries
 from libs.eventstore.text_search import has_text
-from services.api.adapters.database_reader import DatabaseReader
 from services.api.adapters.resource_query_builder import Order
 
 # From one tag of the agents to the next by the index; those of blocks from the blocks that have
@@ -39,7 +39,7 @@ class TagSlice:
     order: Order = "asc"
 
 
-class TagQueries(DatabaseReader):
+class TagQueries(DatabaseQueries):
     """Reads tags."""
 
     async def tags(self, part: TagSlice) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
 from libs.contracts.agent_file import LINE_BYTES_MAX, LINES_MAX
 from libs.contracts.api.import_errors import BadSource
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 GZIP = b"\x1f\x8b"
 # What all lines together may have: a file of a few MB can unpack to as much as there is.
@@ -23,7 +23,7 @@ select data from api.upload_parts where file_id = %(file)s and org = %(org)s and
 """
 
 
-class UploadedParts(DatabaseReader):
+class UploadedParts(DatabaseQueries):
     """The bytes of uploaded files."""
 
     async def parts(self, org: str, file_id: str) -> AsyncIterator[bytes]:

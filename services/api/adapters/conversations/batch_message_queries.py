@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from libs.contracts.bus_messages import JsonObject
+from libs.eventstore.connection_pool import DatabaseQueries
 from services.api.adapters.conversations.context_message_queries import ShownMessage
-from services.api.adapters.database_reader import DatabaseReader
 from services.api.adapters.resource_query_builder import Slice, UnknownCursor
 
 RUNS_OF_BATCH = """
@@ -32,7 +32,7 @@ class BatchMessage:
     agent: JsonObject
 
 
-class BatchMessageQueries(DatabaseReader):
+class BatchMessageQueries(DatabaseQueries):
     """Reads the messages of batches."""
 
     async def messages(

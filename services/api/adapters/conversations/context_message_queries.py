@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 # In the order in which models are shown it: a summary is recorded later than what follows it, and
 # stands behind the first message, which is the system's.
@@ -44,7 +44,7 @@ class ShownMessage:
         return found
 
 
-class ContextMessageQueries(DatabaseReader):
+class ContextMessageQueries(DatabaseQueries):
     """Reads what models are shown."""
 
     async def in_context(self, org: str, agent_id: str, conversation_id: str) -> list[ShownMessage]:

@@ -3,7 +3,7 @@ service."""
 
 from __future__ import annotations
 
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 # How many of a conversation's last messages are looked at for an otid.
 OTID_MESSAGES_MAX = 1_000
@@ -20,7 +20,7 @@ union all
 limit 1"""
 
 
-class ConversationRunQueries(DatabaseReader):
+class ConversationRunQueries(DatabaseQueries):
     """Reads which runs are in which conversations."""
 
     async def conversation_of_run(self, org: str, run_id: str) -> str | None:

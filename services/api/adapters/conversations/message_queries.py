@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from libs.eventstore.connection_pool import Database
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import Database, DatabaseQueries
 from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter, Slice, UnknownCursor
 
 # The V1 messages of a row that are of the wanted types.
@@ -49,7 +48,7 @@ OF_GROUP = (
 PLAIN = "coalesce(v.plain_v1_messages, v.v1_messages)"
 
 
-class MessageQueries(DatabaseReader):
+class MessageQueries(DatabaseQueries):
     """Reads messages as clients see them."""
 
     async def messages(self, history: History, part: Slice) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter
 
 NEWEST_LOOKED_AT = 1_000
@@ -69,7 +69,7 @@ class FoundMessage:
     v1_messages: list[dict[str, Any]]
 
 
-class MessageSearchQueries(DatabaseReader):
+class MessageSearchQueries(DatabaseQueries):
     """Searches the messages of an organisation."""
 
     async def search(self, asked: Searched) -> list[FoundMessage]:

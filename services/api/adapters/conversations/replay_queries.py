@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 
-class ReplayQueries(DatabaseReader):
+class ReplayQueries(DatabaseQueries):
     """Reads replays."""
 
     async def replay_status(self, org: str, run_id: str, replay_id: str) -> str | None:

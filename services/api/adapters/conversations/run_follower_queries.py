@@ -7,7 +7,7 @@ from typing import Any
 
 from libs.contracts.agent.stream_chunks import Chunk
 from libs.contracts.letta.enums import MessageType
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class RunRow:
     message_types: list[MessageType] | None = None
 
 
-class RunQueries(DatabaseReader):
+class RunQueries(DatabaseQueries):
     """The queries of a run's follower."""
 
     async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class SummaryRow:
     fields: dict[str, Any]
 
 
-class SummaryQueries(DatabaseReader):
+class SummaryQueries(DatabaseQueries):
     """Reads summaries."""
 
     async def summary(self, org: str, summary_id: str) -> SummaryRow | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 NAMES = """
 select coalesce(json_agg(json_build_object('name', page.name, 'agents', page.agents)
@@ -30,7 +30,7 @@ from (select row_number() over ranking as number, json_build_object(
       order by number limit %(limit)s) page"""
 
 
-class CapabilityQueries(DatabaseReader):
+class CapabilityQueries(DatabaseQueries):
     """Reads capabilities."""
 
     async def names(self, org: str, after: str | None, limit: int | None) -> bytes:

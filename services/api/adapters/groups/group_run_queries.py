@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.contracts.bus_messages import JsonObject
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 ACTIVE = ("created", "running")
 # What members said in the hops of a run: all the messages of their runs, with the name of each.
@@ -35,7 +35,7 @@ class HopMessages:
     messages: list[JsonObject]
 
 
-class GroupRunQueries(DatabaseReader):
+class GroupRunQueries(DatabaseQueries):
     """Reads the runs of groups."""
 
     async def run(self, org: str, run_id: str) -> dict[str, Any] | None:

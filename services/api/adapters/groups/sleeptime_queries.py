@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from libs.contracts.groups.sleeptime import SLEEPTIME_TYPES
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 GROUPS_OF = (
     "from groups.group_view g where g.manager_agent_id = %(agent)s and g.org = %(org)s"
@@ -22,7 +22,7 @@ union all
  limit 1)"""
 
 
-class SleeptimeQueries(DatabaseReader):
+class SleeptimeQueries(DatabaseQueries):
     """The queries of routes about sleeptime groups."""
 
     async def sleeptime_groups(self, org: str, agent_id: str) -> list[str]:

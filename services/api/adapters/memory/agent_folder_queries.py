@@ -12,7 +12,7 @@ from libs.contracts.memory.open_file_rendering import (
     segments_for,
     visible_lines,
 )
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 # Of the agents of one answer, each of which has the same share.
 FILES_MAX = 10_000
@@ -37,7 +37,7 @@ cross join lateral (
 order by wanted.place, p.number"""
 
 
-class AgentFolderQueries(DatabaseReader):
+class AgentFolderQueries(DatabaseQueries):
     """Reads the views that the memory service publishes."""
 
     async def unknown_folders(self, org: str, folder_ids: list[str]) -> list[str]:

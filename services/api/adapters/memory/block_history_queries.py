@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 from services.api.adapters.resource_query_builder import Order
 
 # What is said of a version, but for the values. V1 knows users and agents as authors.
@@ -52,7 +52,7 @@ class VersionSlice:
     order: Order = "desc"
 
 
-class BlockHistoryQueries(DatabaseReader):
+class BlockHistoryQueries(DatabaseQueries):
     """Reads the versions of blocks."""
 
     async def versions(self, part: VersionSlice) -> bytes:

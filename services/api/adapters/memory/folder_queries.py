@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.api.adapters.database_reader import DatabaseReader
+from libs.eventstore.connection_pool import DatabaseQueries
 
 STATISTICS = """
 select json_build_object(
@@ -29,7 +29,7 @@ select coalesce(sum(chars), 0) from memory.file_view
 where folder_id = %(folder)s and org = %(org)s"""
 
 
-class FolderQueries(DatabaseReader):
+class FolderQueries(DatabaseQueries):
     """Reads the published views."""
 
     async def statistics(self, org: str, *, detailed: bool) -> bytes:

@@ -10,8 +10,8 @@ from pydantic_core import from_json
 from libs.contracts.api.deployments import PresentBlock
 from libs.contracts.api.templates import TemplateContent
 from libs.contracts.bus_messages import JsonObject
+from libs.eventstore.connection_pool import DatabaseQueries
 from libs.work.work_lease import DueWork
-from services.api.adapters.database_reader import DatabaseReader
 
 SWEPT_MAX = 100
 UNFINISHED = "api.deployments d where d.status in ('started', 'undoing', 'migrating')"
@@ -59,7 +59,7 @@ from groups.group_view g where g.fields->>'deployment_id' = %(deployment)s and g
 limit %(limit)s"""
 
 
-class TemplateQueries(DatabaseReader):
+class TemplateQueries(DatabaseQueries):
     """The queries about templates, deployments and their sources."""
 
     async def count_templates(self, org: str) -> int:

@@ -12,8 +12,8 @@ from pydantic_core import to_json
 
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, CATALOGUE, base_tool_state
 from libs.contracts.tools.base_tools.definition import BaseTool
+from libs.eventstore.connection_pool import DatabaseQueries
 from libs.eventstore.text_search import has_text
-from services.api.adapters.database_reader import DatabaseReader
 from services.api.adapters.resource_query_builder import (
     OTHER_ORDER,
     PLACE_OF_ID,
@@ -207,7 +207,7 @@ class ToolUsage:
     sampling_completion_tokens: int
 
 
-class ToolUsageQueries(DatabaseReader):
+class ToolUsageQueries(DatabaseQueries):
     """Reads the calls of tools."""
 
     async def usage(self, org: str, agent_id: str) -> list[ToolUsage]:

@@ -13,7 +13,7 @@ from deploy.embedded.service_commands import FORK_SERVER
 from deploy.embedded.service_forks import can_fork
 from deploy.embedded.settings import SERVICES
 from deploy.embedded.state import ProcessMark
-from tests.e2e.asking import NO_PROVIDER
+from tests.e2e.asking import NO_PROVIDER, SECONDS_MAX
 from tests.servers import HeelerInstance, wait_until
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="Linux 5.3 forks services")
@@ -42,7 +42,9 @@ def test_a_killed_service_is_forked_again_and_answers(heeler: HeelerInstance, se
     heeler.wait_healthy()
     shown = psutil.Process(heeler.pid(service))
     assert shown.ppid() == heeler.pid("supervisor")
-    assert shown.cmdline()[-2:] == ["-m", f"services.{service}"]
+    # Its pid is told before it shows its own name, and the health may still be that of before.
+    mine = ["-m", f"services.{service}"]
+    wait_until("it shows itself", lambda: shown.cmdline()[-2:] == mine, SECONDS_MAX)
     assert shown.environ()["HEELER_INSTANCE"] == service
     assert fork_server(heeler) == server
 
